@@ -1,0 +1,1 @@
+"""Fast batch encoding of texts."""

@@ -1,0 +1,1 @@
+"""Models: encoders with pooling, and what identifies them."""

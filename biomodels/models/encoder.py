@@ -1,0 +1,93 @@
+"""A Hugging Face encoder with pooling.
+
+Tensor names carry their shape: B texts, L tokens, D dimensions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from biomodels.errors import InputError
+from biomodels.models.spec import EncoderSpec, Pooling
+
+
+def pool(H_BLD: Tensor, mask_BL: Tensor, pooling: Pooling) -> Tensor:
+    """Reduce the last layer's token states to one vector per text, in float32.
+
+    Args:
+        H_BLD: token states.
+        mask_BL: 1 for tokens, 0 for padding.
+        pooling: see `EncoderSpec`. For `mean_all_tok` the caller pads to the full length.
+
+    Returns:
+        E_BD, float32.
+    """
+    H_BLD = H_BLD.float()
+    if pooling == "cls":
+        return H_BLD[:, 0]
+    if pooling == "mean_all_tok":
+        return H_BLD.mean(dim=1)
+    weights_BL1 = mask_BL.unsqueeze(-1).to(H_BLD.dtype)
+    return (H_BLD * weights_BL1).sum(dim=1) / weights_BL1.sum(dim=1).clamp(min=1e-9)
+
+
+class Encoder(nn.Module):
+    """Backbone and pooling as one module: token ids in, one float32 vector per text out."""
+
+    def __init__(self, backbone: nn.Module, spec: EncoderSpec) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.spec = spec
+
+    @property
+    def dimension(self) -> int:
+        return int(self.backbone.config.hidden_size)  # type: ignore[union-attr, arg-type]
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, **rest: Tensor) -> Tensor:
+        """Encode a batch.
+
+        Args:
+            input_ids: int64 (B, L).
+            attention_mask: int64 (B, L).
+            rest: further inputs of the backbone, such as token_type_ids.
+
+        Returns:
+            E_BD, float32; of length 1 if the spec normalises.
+        """
+        output = self.backbone(input_ids=input_ids, attention_mask=attention_mask, **rest)
+        E_BD = pool(output.last_hidden_state, attention_mask, self.spec.pooling)
+        return nn.functional.normalize(E_BD, dim=-1) if self.spec.normalise else E_BD
+
+
+def load_backbone(directory: Path, **options: Any) -> nn.Module:
+    """Load the encoder of a Hugging Face directory; never runs code from it.
+
+    Raises:
+        InputError: transformers cannot load it.
+    """
+    from transformers import AutoModel
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    try:
+        return AutoModel.from_pretrained(directory, **options)  # type: ignore[no-any-return]
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        raise InputError(f"{directory}: transformers cannot load this model ({error})") from error
+
+
+def load_tokenizer(directory: Path) -> Any:
+    """Load the fast tokenizer of a Hugging Face directory.
+
+    Raises:
+        InputError: it has none that transformers can load.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        return AutoTokenizer.from_pretrained(directory, use_fast=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(f"{directory}: has no tokenizer that transformers can load ({error})") from error

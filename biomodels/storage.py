@@ -1,0 +1,146 @@
+"""Files by URI: a local path, or anything that `pyarrow.fs` opens (`s3://`, `gs://`, `hdfs://`).
+
+On a local disk a file appears whole or not at all (temporary name, fsync, rename). On an object store a put is
+already atomic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from pyarrow import fs as pafs
+
+CHUNK_BYTES = 1 << 22
+
+
+def filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
+    """Return the file system of `uri` and the path inside it; a plain path is made absolute."""
+    if "://" in uri:
+        return pafs.FileSystem.from_uri(uri)
+    return pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(uri))
+
+
+def join(uri: str, *names: str) -> str:
+    """Join path elements to a URI with forward slashes."""
+    return "/".join([uri.rstrip("/"), *names])
+
+
+def is_local(uri: str) -> bool:
+    """Say whether `uri` lies on a disk of this machine, so that it can be renamed, locked and memory-mapped."""
+    return isinstance(filesystem(uri)[0], pafs.LocalFileSystem)
+
+
+def exists(uri: str) -> bool:
+    """Say whether a file or directory is there."""
+    files, path = filesystem(uri)
+    return bool(files.get_file_info(path).type != pafs.FileType.NotFound)
+
+
+def list_files(uri: str, *, recursive: bool = False) -> list[str]:
+    """Return the paths of the files below a directory, relative to it, sorted; empty if it is not there."""
+    files, path = filesystem(uri)
+    selector = pafs.FileSelector(path, allow_not_found=True, recursive=recursive)
+    found = [info.path for info in files.get_file_info(selector) if info.type == pafs.FileType.File]
+    return sorted(os.path.relpath(name, path) for name in found)
+
+
+def open_input(uri: str) -> IO[bytes]:
+    """Open a file for reading as a binary stream. The name is taken literally: nothing is decompressed."""
+    files, path = filesystem(uri)
+    return files.open_input_stream(path, compression=None)  # type: ignore[no-any-return]
+
+
+def read_bytes(uri: str) -> bytes:
+    """Read a whole (small) file."""
+    with open_input(uri) as stream:
+        return stream.read()
+
+
+def read_json(uri: str) -> Any:
+    """Read a JSON file."""
+    return json.loads(read_bytes(uri))
+
+
+def chunks(uri: str) -> Iterator[bytes]:
+    """Yield the content of a file in pieces of bounded size."""
+    with open_input(uri) as stream:
+        while piece := stream.read(CHUNK_BYTES):
+            yield piece
+
+
+def sha256(uri: str) -> str:
+    """Return the SHA-256 of a file's content as hexadecimal digits."""
+    digest = hashlib.sha256()
+    for piece in chunks(uri):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def publish_file(local: str | Path, uri: str) -> None:
+    """Move a finished local file to `uri`, where it appears whole or not at all.
+
+    Args:
+        local: the finished file. It is gone afterwards.
+        uri: where it goes; missing directories are made.
+    """
+    files, path = filesystem(uri)
+    files.create_dir(os.path.dirname(path), recursive=True)
+    if is_local(uri):
+        target = Path(path)
+        source = Path(local)
+        if source.stat().st_dev != target.parent.stat().st_dev:
+            staged = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
+            shutil.copyfile(source, staged)
+            source.unlink()
+            source = staged
+        with source.open("rb") as handle:
+            os.fsync(handle.fileno())
+        os.replace(source, target)
+        _fsync_directory(target.parent)
+    else:
+        with files.open_output_stream(path, compression=None) as sink, open(local, "rb") as source_stream:
+            shutil.copyfileobj(source_stream, sink, CHUNK_BYTES)
+        os.unlink(local)
+
+
+def publish_bytes(content: bytes, uri: str) -> None:
+    """Write a small file that appears whole or not at all."""
+    files, path = filesystem(uri)
+    files.create_dir(os.path.dirname(path), recursive=True)
+    if is_local(uri):
+        staged = f"{path}.{uuid.uuid4().hex}.tmp"
+        try:
+            with open(staged, "wb") as handle:
+                handle.write(content)
+                handle.flush()
+                os.fsync(handle.fileno())
+            os.replace(staged, path)
+        except BaseException:
+            Path(staged).unlink(missing_ok=True)
+            raise
+        _fsync_directory(Path(path).parent)
+    else:
+        with files.open_output_stream(path, compression=None) as sink:
+            sink.write(content)
+
+
+def remove_tree(uri: str) -> None:
+    """Delete a directory and all below it; no error if it is not there."""
+    files, path = filesystem(uri)
+    if files.get_file_info(path).type == pafs.FileType.Directory:
+        files.delete_dir(path)
+
+
+def _fsync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Names of concepts: reading terminologies, normalising names, and making synonym pairs."""

@@ -1,0 +1,50 @@
+"""The command line: `python -m ray_jobs JOB …`."""
+
+from __future__ import annotations
+
+import importlib
+
+import typer
+
+from ray_jobs.command import add_job
+
+JOBS = (
+    "shard terminology",
+    "train",
+    "embed",
+    "index",
+    "evaluate linking",
+    "link",
+    "demo",
+)
+"""Every job: `shard terminology` lives in `ray_jobs/shard/terminology.py`, which has `Config`, `main` and `EXAMPLE`."""
+
+GROUPS = {
+    "shard": "Read source files into Parquet datasets.",
+    "evaluate": "Measure a model on a benchmark.",
+}
+
+
+def build_app() -> typer.Typer:
+    """Return the command line with all jobs."""
+    app = typer.Typer(
+        name="python -m ray_jobs",
+        help="Jobs of the biomedical text-mining system. They connect to RAY_ADDRESS if set, else start a local Ray.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+    )
+    groups = {name: typer.Typer(help=text, no_args_is_help=True) for name, text in GROUPS.items()}
+    for name, group in groups.items():
+        app.add_typer(group, name=name)
+    for job in JOBS:
+        module = importlib.import_module("ray_jobs." + job.replace(" ", "."))
+        *group_name, command_name = job.split()
+        target = groups[group_name[0]] if group_name else app
+        add_job(target, command_name, module.Config, module.main, example=module.EXAMPLE)
+    return app
+
+
+if __name__ == "__main__":
+    build_app()()

@@ -1,0 +1,57 @@
+"""Ray for one job: the cluster that `RAY_ADDRESS` names, else a Ray of our own on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+
+
+def default_cpus() -> int:
+    """Logical CPUs of a local Ray.
+
+    More than the cores: Ray Data's actors and Ray Train's workers hold CPUs while they wait for the tasks that feed
+    them, and with few CPUs nothing would be left for those. Threads are limited by the jobs themselves.
+    """
+    return max(4, 2 * len(os.sched_getaffinity(0)))
+
+
+@contextlib.contextmanager
+def session(num_cpus: int | None = None) -> Iterator[None]:
+    """Connect to Ray, and disconnect at the end; a Ray that is already connected is used and left as it is."""
+    os.environ.setdefault("RAY_DEDUP_LOGS", "1")
+    os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init(log_to_driver=True, logging_level=logging.WARNING)
+    else:
+        ray.init(
+            address="local",
+            num_cpus=num_cpus or default_cpus(),
+            include_dashboard=False,
+            logging_level=logging.WARNING,
+            log_to_driver=True,
+        )
+    _quiet_ray_data()
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _quiet_ray_data() -> None:
+    """Our own progress bars speak for the job; Ray Data's would mix with them."""
+    from ray.data import DataContext
+
+    context = DataContext.get_current()
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    logging.getLogger("ray.data").setLevel(logging.WARNING)
