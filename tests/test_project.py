@@ -1,0 +1,67 @@
+"""The project as a whole: its arrows, its import cost, its cluster file, and what the README promises."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_importing_the_library_loads_nothing_heavy():
+    program = "import sys, biomodels; print([m for m in ('torch', 'faiss', 'ray', 'transformers') if m in sys.modules])"
+    assert python("-c", program).stdout.strip() == "[]"
+
+
+def test_help_loads_nothing_heavy():
+    program = (
+        "import sys\nfrom ray_jobs.__main__ import build_app\nbuild_app()\n"
+        "print([m for m in ('torch', 'faiss', 'ray', 'transformers', 'deepspeed') if m in sys.modules])"
+    )
+    result = python("-c", program)
+    assert result.stdout.strip() == "[]", result.stderr
+
+
+def test_cluster_file_is_valid_for_ray_up():
+    import ray.autoscaler
+
+    schema = json.loads((Path(ray.autoscaler.__file__).parent / "ray-schema.json").read_text())
+    cluster = yaml.safe_load((ROOT / "cluster.yaml").read_text())
+    jsonschema.validate(cluster, schema)
+    assert cluster["head_node_type"] in cluster["available_node_types"]
+    assert sum(node["max_workers"] for node in cluster["available_node_types"].values()) <= cluster["max_workers"]
+
+
+def readme_commands() -> list[str]:
+    """Every `python -m …` line of the README's shell blocks, continuation lines joined, comments dropped."""
+    blocks = re.findall(r"```(?:bash|sh)\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    return [line.split(" #")[0].strip() for line in lines if line.strip().startswith(("python -m ", "make "))]
+
+
+def test_readme_shows_commands():
+    assert any(command.startswith("make demo") for command in readme_commands())
+    assert any(command.startswith("python -m ray_jobs train") for command in readme_commands())
+
+
+@pytest.mark.parametrize("command", [c for c in readme_commands() if c.startswith("python -m ray_jobs")])
+def test_readme_commands_use_options_that_exist(command: str):
+    from ray_jobs.__main__ import JOBS
+
+    words = shlex.split(command)[3:]
+    job = next((name for name in JOBS if words[: len(name.split())] == name.split()), None)
+    assert job, f"no job matches {command}"
+    shown = python("-m", "ray_jobs", *job.split(), "--help").stdout
+    for word in words:
+        if word.startswith("--"):
+            assert word.split("=")[0] in shown, f"{word} is no option of {job}"
