@@ -1,0 +1,69 @@
+"""Files of an artifact as local paths, for what must be memory-mapped."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import uuid
+from pathlib import Path
+
+from biomodels import storage
+from biomodels.artifacts import Artifact, FileEntry
+from biomodels.errors import ArtifactError
+
+CACHE_VARIABLE = "BIOMODELS_CACHE"
+
+
+def cache_directory() -> Path:
+    """Return where this node keeps copies of remote files: `$BIOMODELS_CACHE`, else `~/.cache/biomodels`."""
+    return Path(os.environ.get(CACHE_VARIABLE) or "~/.cache/biomodels").expanduser()
+
+
+def local_path(artifact: Artifact, path: str, *, verify: bool = False) -> Path:
+    """Return a local file with the content of one of the artifact's files.
+
+    A file on this machine is used where it lies. A remote one is copied once to the node's cache, under its SHA-256,
+    which is checked while copying; several processes may do so at once.
+
+    Args:
+        artifact: the opened artifact.
+        path: the file's path in the manifest.
+        verify: also read a file that lies on this machine and compare its SHA-256.
+
+    Raises:
+        ArtifactError: the manifest lacks the file, or the content is not what the manifest says.
+    """
+    entry = next((entry for entry in artifact.manifest.files if entry.path == path), None)
+    if entry is None:
+        raise ArtifactError(f"{artifact.uri}: its manifest lists no {path}; make the artifact again")
+    uri = artifact.file_uri(entry)
+    if not storage.is_local(uri):
+        return _cached(uri, entry)
+    local = Path(storage.filesystem(uri)[1])
+    size = local.stat().st_size if local.is_file() else None
+    if size != entry.bytes:
+        found = "is missing" if size is None else f"has {size} bytes, not {entry.bytes}"
+        raise ArtifactError(f"{uri}: {found}; the artifact is damaged, make it again")
+    if verify and storage.sha256(uri) != entry.sha256:
+        raise ArtifactError(f"{uri}: content differs from the manifest; make the artifact again")
+    return local
+
+
+def _cached(uri: str, entry: FileEntry) -> Path:
+    target = cache_directory() / entry.sha256[:2] / entry.sha256
+    if target.is_file() and target.stat().st_size == entry.bytes:
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staged = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    digest = hashlib.sha256()
+    try:
+        with staged.open("wb") as sink:
+            for piece in storage.chunks(uri):
+                digest.update(piece)
+                sink.write(piece)
+        if digest.hexdigest() != entry.sha256:
+            raise ArtifactError(f"{uri}: content differs from the manifest; make the artifact again")
+        staged.replace(target)
+    finally:
+        staged.unlink(missing_ok=True)
+    return target
