@@ -6,10 +6,12 @@ already atomic.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,6 +110,19 @@ def publish_file(local: str | Path, uri: str) -> None:
         with files.open_output_stream(path, compression=None) as sink, open(local, "rb") as source_stream:
             shutil.copyfileobj(source_stream, sink, CHUNK_BYTES)
         os.unlink(local)
+
+
+@contextlib.contextmanager
+def writing(uri: str) -> Iterator[str]:
+    """Yield a local path to fill; when the block ends well, the file is published at `uri`, else it is removed."""
+    directory = os.path.dirname(filesystem(uri)[1]) if is_local(uri) else tempfile.gettempdir()
+    os.makedirs(directory, exist_ok=True)
+    local = os.path.join(directory, f".{uuid.uuid4().hex}.tmp")
+    try:
+        yield local
+        publish_file(local, uri)
+    finally:
+        Path(local).unlink(missing_ok=True)
 
 
 def publish_bytes(content: bytes, uri: str) -> None:

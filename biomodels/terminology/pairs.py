@@ -1,0 +1,219 @@
+"""Synonym pairs of a concept: which are chosen, how they are oriented, and the order in which they are stored.
+
+A pair is known by its concept and the ids of its two normalised names, and everything random about it is a hash of
+those under the seed. So the pairs do not depend on the order of the input's rows, nor on how the work was cut.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from biomodels import storage
+from biomodels.artifacts import Artifact, ArtifactBuilder
+from biomodels.errors import InputError
+from biomodels.schemas import PAIRS, SCHEMA_VERSION
+from biomodels.shuffle import bucket_of, gather, part_bits, spill
+from biomodels.terminology.hashing import UInts, hash_strings, mix
+from biomodels.terminology.normalise import Normaliser
+from biomodels.terminology.pairs_text import read_pairs_text
+from biomodels.terminology.rejects import Reject, check_reject_rate, rejects_table
+
+ROWS_PER_PART = 65_536
+"""About how many pairs a part holds: small enough to be shuffled in memory, large enough to be read fast."""
+
+MOST_BITS = 8
+"""There are at most 2^8 parts; beyond 16.7 million pairs the parts grow instead."""
+
+SPILLED = PAIRS.append(pa.field("hash", pa.uint64()))
+
+UNKNOWN_LANGUAGE = "und"
+"""ISO 639 for "undetermined"."""
+
+_TEXT_ROWS = 200_000
+_Ints = npt.NDArray[np.int64]
+_DRAW, _ORDER = 1, 2
+
+
+def choose_pairs(names: int, max_pairs: int, key: int) -> tuple[_Ints, _Ints]:
+    """Choose pairs (i, j), i < j, among the combinations of `names` things.
+
+    All of them if they are at most `max_pairs` or `max_pairs` is 0. Otherwise `max_pairs` of them, uniformly: Floyd's
+    sampling of combination numbers, so that n²/2 pairs are never listed.
+
+    Args:
+        names: how many things there are, in an order that does not come from the input's rows.
+        max_pairs: the cap; 0 for none.
+        key: 64-bit key of the choice.
+
+    Returns:
+        Two int64 arrays of equal length, sorted by (j, i).
+    """
+    total = names * (names - 1) // 2
+    if max_pairs == 0 or total <= max_pairs:
+        return _unrank(np.arange(total, dtype=np.int64))
+    tops = np.arange(total - max_pairs, total, dtype=np.int64)
+    draws = mix(key, tops) % (tops + 1).astype(np.uint64)
+    chosen: set[int] = set()
+    for top, draw in zip(tops.tolist(), draws.tolist(), strict=True):
+        chosen.add(top if draw in chosen else draw)
+    return _unrank(np.sort(np.fromiter(chosen, dtype=np.int64, count=max_pairs)))
+
+
+def _unrank(ranks: _Ints) -> tuple[_Ints, _Ints]:
+    """Turn combination numbers r = j(j-1)/2 + i into (i, j)."""
+    j = ((1 + np.sqrt(1 + 8 * ranks.astype(np.float64))) / 2).astype(np.int64)
+    j -= j * (j - 1) // 2 > ranks
+    j += (j + 1) * j // 2 <= ranks
+    return ranks - j * (j - 1) // 2, j
+
+
+def pair_indices(concepts: _Ints, max_pairs: int, seed: int) -> tuple[_Ints, _Ints]:
+    """Choose the pairs of many concepts at once.
+
+    Args:
+        concepts: int64[n], the concept hash of each name; equal ones stand together, and inside a concept the names
+            stand in an order of their own (by `name_id`).
+        max_pairs: cap for each concept; 0 for none.
+        seed: of the choice.
+
+    Returns:
+        Row numbers (first, second) of each pair, first < second.
+    """
+    starts = np.flatnonzero(np.r_[True, concepts[1:] != concepts[:-1]]) if len(concepts) else np.empty(0, np.int64)
+    sizes = np.diff(np.r_[starts, len(concepts)])
+    totals = sizes * (sizes - 1) // 2
+    whole = (totals <= max_pairs) | (max_pairs == 0)
+    pieces: list[tuple[_Ints, _Ints]] = []
+    for size in np.unique(sizes[whole]).tolist():  # concepts of one size have the same combinations
+        i, j = _unrank(np.arange(size * (size - 1) // 2, dtype=np.int64))
+        base = starts[whole & (sizes == size)]
+        pieces.append(((base[:, None] + i).ravel(), (base[:, None] + j).ravel()))
+    keys = mix(seed, _DRAW, concepts[starts[~whole]]) if (~whole).any() else np.empty(0, np.uint64)
+    for start, size, key in zip(starts[~whole].tolist(), sizes[~whole].tolist(), keys.tolist(), strict=True):
+        i, j = choose_pairs(size, max_pairs, key)
+        pieces.append((start + i, start + j))
+    if not pieces:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    return np.concatenate([first for first, _ in pieces]), np.concatenate([second for _, second in pieces])
+
+
+def pair_hash(seed: int, concepts: _Ints, name_ids_1: _Ints, name_ids_2: _Ints) -> UInts:
+    """Return the 64-bit key that orders the pairs of a dataset and so shuffles them."""
+    return mix(seed, _ORDER, concepts, name_ids_1, name_ids_2)
+
+
+def spill_pairs(table: pa.Table, uri: str) -> None:
+    """Spill pairs (schema `SPILLED`) by the top bits of their hash."""
+    spill(table, bucket_of(table["hash"].to_numpy(), MOST_BITS), MOST_BITS, uri)
+
+
+def gather_part(spills: list[str], part: int, bits: int) -> tuple[pa.Table, int]:
+    """Collect part `part` of 2^`bits`: sorted by hash, equal pairs once.
+
+    Returns:
+        The rows (schema PAIRS) and how many duplicates were dropped.
+    """
+    width = 1 << (MOST_BITS - bits)
+    table = gather(spills, part * width, (part + 1) * width, SPILLED)
+    hashes = table["hash"].to_numpy()
+    order = np.argsort(hashes, kind="stable")
+    if (np.diff(hashes[order]) == 0).any():  # rare: equal pairs, or two pairs with one hash
+        keys = [(name, "ascending") for name in ("hash", *PAIRS.names)]
+        table = table.sort_by(keys)
+        columns = [table[name].to_pylist() for name in ("concept_id", "name_1", "name_2")]
+        rows = list(zip(*columns, strict=True))
+        fresh = [number for number in range(len(rows)) if number == 0 or rows[number] != rows[number - 1]]
+        return table.take(fresh).select(PAIRS.names), len(rows) - len(fresh)
+    return table.take(pa.array(order)).select(PAIRS.names).combine_chunks(), 0
+
+
+def part_name(part: int) -> str:
+    """Return the file name of a part of a dataset."""
+    return f"part-{part:05d}.parquet"
+
+
+def import_pairs_text(
+    uri: str, out: str, *, seed: int = 13, lowercase: bool = True, max_reject_rate: float = 0.01
+) -> Artifact:
+    """Make a pairs artifact of a text file of `id||name_1||name_2` lines, in the same shuffled order as the shard job.
+
+    Names are normalised. Pairs of equal names and repeated pairs (in either direction) are dropped and counted in the
+    facts. The text form names no language and no source: they become "und" and "". Running it again on a finished
+    artifact only opens it.
+
+    Raises:
+        InputError: the file holds no pair.
+        RejectRateError: more lines were malformed than `max_reject_rate` allows.
+        ArtifactError: `out` holds something else.
+    """
+    normalise = Normaliser(lowercase)
+    config = {"normaliser": normalise.name, "seed": seed, "max_reject_rate": max_reject_rate}
+    builder = ArtifactBuilder.begin(
+        out, "pairs", config=config, inputs={"text": storage.sha256(uri)}, schema_version=SCHEMA_VERSION
+    )
+    if builder.finished is None:
+        _import(builder, uri, normalise, seed, max_reject_rate)
+    return Artifact.open(out, "pairs")
+
+
+def _import(builder: ArtifactBuilder, uri: str, normalise: Normaliser, seed: int, max_reject_rate: float) -> None:
+    rejects: list[Reject] = []
+    spills: list[str] = []
+    lines = identical = kept = 0
+    rows = read_pairs_text(uri)
+    while chunk := list(islice(rows, _TEXT_ROWS)):
+        lines += len(chunk)
+        rejects += [row for row in chunk if isinstance(row, Reject)]
+        named = [(row[0], normalise(row[1]), normalise(row[2])) for row in chunk if not isinstance(row, Reject)]
+        pairs = [row for row in named if row[1] != row[2]]
+        identical += len(named) - len(pairs)
+        kept += len(pairs)
+        spills.append(builder.work("spill", f"{len(spills):05d}.arrow"))
+        spill_pairs(_oriented(pairs, seed), spills[-1])
+    check_reject_rate(len(rejects), lines, max_reject_rate, rejects)
+    if not kept:
+        raise InputError.at(uri, None, "holds no pair of different names", "each line must be id||name_1||name_2")
+    bits = part_bits(kept, ROWS_PER_PART, MOST_BITS)
+    total = 0
+    for part in range(1 << bits):
+        entry = builder.kept(part_name(part))
+        if entry is None:
+            table, _ = gather_part(spills, part, bits)
+            entry = builder.publish_table(part_name(part), table)
+        total += entry.rows or 0
+    if rejects:
+        builder.publish_table("rejects/rejects.parquet", rejects_table(rejects))
+    builder.commit(
+        {
+            "pairs": total,
+            "normaliser": normalise.name,
+            "rejects": len(rejects),
+            "dropped": {"identical": identical, "duplicate": kept - total},
+        }
+    )
+
+
+def _oriented(pairs: list[tuple[str, str, str]], seed: int) -> pa.Table:
+    """Return imported pairs as `SPILLED` rows, the name with the smaller id first."""
+    ids_1, ids_2 = hash_strings(row[1] for row in pairs), hash_strings(row[2] for row in pairs)
+    concepts = hash_strings(row[0] for row in pairs)
+    swap = (ids_1 > ids_2).tolist()
+    names = [(b, a) if swapped else (a, b) for (_, a, b), swapped in zip(pairs, swap, strict=True)]
+    count = len(pairs)
+    return pa.table(
+        {
+            "concept_id": pa.array([row[0] for row in pairs], pa.string()),
+            "name_1": pa.array([first for first, _ in names], pa.string()),
+            "name_2": pa.array([second for _, second in names], pa.string()),
+            "language_1": pa.repeat(UNKNOWN_LANGUAGE, count),
+            "language_2": pa.repeat(UNKNOWN_LANGUAGE, count),
+            "source": pa.repeat("", count),
+            "weight": pa.repeat(pa.scalar(1.0, pa.float32()), count),
+            "hash": pair_hash(seed, concepts, np.minimum(ids_1, ids_2), np.maximum(ids_1, ids_2)),
+        },
+        schema=SPILLED,
+    )

@@ -1,0 +1,98 @@
+"""Choice, orientation and order of synonym pairs, and their text form."""
+
+import io
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from biomodels.artifacts import Artifact
+from biomodels.errors import InputError, RejectRateError
+from biomodels.terminology.pairs import choose_pairs, import_pairs_text, pair_indices
+from biomodels.terminology.pairs_text import read_pairs_text, write_pairs_text
+from biomodels.terminology.rejects import Reject
+
+
+@settings(max_examples=60, deadline=None)
+@given(names=st.integers(0, 40), cap=st.integers(0, 60), key=st.integers(0, 2**64 - 1))
+def test_chosen_pairs_are_distinct_combinations_up_to_the_cap(names, cap, key):
+    first, second = choose_pairs(names, cap, key)
+    total = names * (names - 1) // 2
+    assert len(first) == (total if cap == 0 else min(cap, total))
+    assert (first < second).all() and (first >= 0).all() and (second < max(names, 1)).all()
+    assert len(set(zip(first.tolist(), second.tolist(), strict=True))) == len(first)
+
+
+def test_a_huge_concept_is_sampled_without_listing_its_combinations():
+    first, second = choose_pairs(3_000_000, 50, key=5)  # 4.5e12 combinations
+    assert len(first) == 50 and (first < second).all() and second.max() < 3_000_000
+
+
+def test_the_choice_is_uniform_over_combinations():
+    counts = np.zeros((6, 6))
+    for key in range(4000):
+        np.add.at(counts, choose_pairs(6, 5, key), 1)
+    cells = counts[np.triu_indices(6, 1)]
+    assert cells.sum() == 20_000
+    assert np.abs(cells - 20_000 / 15).max() < 5 * np.sqrt(20_000 / 15)
+
+
+def test_pairs_of_many_concepts_equal_those_of_each_alone():
+    concepts = np.repeat(np.array([7, 9, 11, 13], dtype=np.int64), [1, 3, 12, 3])
+    first, second = pair_indices(concepts, max_pairs=10, seed=1)
+    found = set(zip(first.tolist(), second.tolist(), strict=True))
+    assert len(found) == len(first) == 3 + 10 + 3
+    assert (concepts[first] == concepts[second]).all()
+    alone_first, alone_second = pair_indices(concepts[4:16], max_pairs=10, seed=1)
+    assert {(i + 4, j + 4) for i, j in zip(alone_first.tolist(), alone_second.tolist(), strict=True)} <= found
+    assert len(pair_indices(np.empty(0, np.int64), 10, 1)[0]) == 0
+
+
+def test_text_rows_and_rejects(tmp_path):
+    path = tmp_path / "pairs.txt"
+    path.write_bytes(b"\xef\xbb\xbfC1||a||b\r\n\nC2||a||b||c\nC3||a|| \n||a||b\nC4||a\nC5||\xff||b\nC6||x || y")
+    rows = list(read_pairs_text(str(path)))
+    assert [row for row in rows if not isinstance(row, Reject)] == [("C1", "a", "b"), ("C6", "x", "y")]
+    rejects = [row for row in rows if isinstance(row, Reject)]
+    assert [(item.file, item.line) for item in rejects] == [("pairs.txt", line) for line in (3, 4, 5, 6, 7)]
+    reasons = ["4 fields", "empty second name", "empty concept id", "2 fields", "not UTF-8"]
+    assert all(reason in item.reason for reason, item in zip(reasons, rejects, strict=True))
+
+
+def test_import_is_shuffled_without_duplicates_and_independent_of_line_order(tmp_path):
+    lines = [f"C{number % 50:03d}||Name {number}||other  {number}" for number in range(1000)]
+    lines += ["C001||other 1||name 1", "C002||Same||same"]
+    outs = []
+    for turn in range(2):
+        path = tmp_path / f"{turn}.txt"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        outs.append(import_pairs_text(str(path), str(tmp_path / f"out{turn}"), seed=3))
+        random.Random(turn).shuffle(lines)
+    assert outs[0].manifest.files == outs[1].manifest.files
+    assert outs[0].facts["pairs"] == 1000
+    assert outs[0].facts["dropped"] == {"identical": 1, "duplicate": 1}
+    sink = io.BytesIO()
+    assert write_pairs_text(outs[0], sink) == 1000
+    written = sink.getvalue().decode().splitlines()
+    assert written != sorted(written)
+    assert {frozenset(line.split("||")) for line in written} == {
+        frozenset((f"C{number % 50:03d}", f"name {number}", f"other {number}")) for number in range(1000)
+    }
+    again = import_pairs_text(str(tmp_path / "1.txt"), str(tmp_path / "out1"), seed=3)
+    assert again.digest == Artifact.open(str(tmp_path / "out1"), "pairs").digest
+
+
+def test_import_of_bad_files(tmp_path):
+    path = tmp_path / "bad.txt"
+    path.write_text("C1||a||b\nC2||stray||x||y\n", encoding="utf-8")
+    with pytest.raises(RejectRateError, match=r"1 of 2 rows .*bad\.txt:2: has 4 fields"):
+        import_pairs_text(str(path), str(tmp_path / "out"))
+    tolerant = import_pairs_text(str(path), str(tmp_path / "tolerant"), max_reject_rate=0.5)
+    assert tolerant.facts["rejects"] == 1
+    table = tolerant.read_table(tolerant.files("rejects/")[0])
+    assert table.to_pylist()[0]["content"] == "C2||stray||x||y"
+    path.write_text("C1||same||SAME\n", encoding="utf-8")
+    with pytest.raises(InputError, match="holds no pair"):
+        import_pairs_text(str(path), str(tmp_path / "none"))
