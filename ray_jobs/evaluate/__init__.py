@@ -1,0 +1,1 @@
+"""Jobs that measure a model on a benchmark."""
