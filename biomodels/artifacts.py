@@ -121,6 +121,17 @@ class Artifact:
         """Return the entries whose path starts with `prefix`, in the manifest's order."""
         return [entry for entry in self.manifest.files if entry.path.startswith(prefix)]
 
+    def entry(self, path: str) -> FileEntry:
+        """Return the entry of one file.
+
+        Raises:
+            ArtifactError: the manifest does not list it.
+        """
+        for entry in self.manifest.files:
+            if entry.path == path:
+                return entry
+        raise ArtifactError(f"{self.uri}: its manifest lists no {path}; make the artifact again")
+
     def file_uri(self, entry: FileEntry | str) -> str:
         return storage.join(self.uri, entry if isinstance(entry, str) else entry.path)
 

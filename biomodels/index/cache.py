@@ -8,7 +8,7 @@ import uuid
 from pathlib import Path
 
 from biomodels import storage
-from biomodels.artifacts import Artifact, FileEntry
+from biomodels.artifacts import FileEntry
 from biomodels.errors import ArtifactError
 
 CACHE_VARIABLE = "BIOMODELS_CACHE"
@@ -19,24 +19,21 @@ def cache_directory() -> Path:
     return Path(os.environ.get(CACHE_VARIABLE) or "~/.cache/biomodels").expanduser()
 
 
-def local_path(artifact: Artifact, path: str, *, verify: bool = False) -> Path:
-    """Return a local file with the content of one of the artifact's files.
+def local_file(directory: str, entry: FileEntry, *, verify: bool = False) -> Path:
+    """Return a local file with the content of one of an artifact's files.
 
     A file on this machine is used where it lies. A remote one is copied once to the node's cache, under its SHA-256,
     which is checked while copying; several processes may do so at once.
 
     Args:
-        artifact: the opened artifact.
-        path: the file's path in the manifest.
+        directory: the artifact's URI.
+        entry: the file, from its manifest.
         verify: also read a file that lies on this machine and compare its SHA-256.
 
     Raises:
-        ArtifactError: the manifest lacks the file, or the content is not what the manifest says.
+        ArtifactError: the file is missing, or its content is not what the manifest says.
     """
-    entry = next((entry for entry in artifact.manifest.files if entry.path == path), None)
-    if entry is None:
-        raise ArtifactError(f"{artifact.uri}: its manifest lists no {path}; make the artifact again")
-    uri = artifact.file_uri(entry)
+    uri = storage.join(directory, entry.path)
     if not storage.is_local(uri):
         return _cached(uri, entry)
     local = Path(storage.filesystem(uri)[1])

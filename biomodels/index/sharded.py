@@ -3,9 +3,9 @@
 Files of an `index` artifact::
 
     template.faiss            the trained index without vectors
-    shards/shard-000.faiss    the vectors whose name_id leaves this remainder; stock `faiss.read_index` reads it
+    shards/shard-000.faiss    the vectors of a range of name_ids (`shard_of`); stock `faiss.read_index` reads it
     names/shard-000.arrow     the (concept, name) rows of the same name_ids, sorted by name_id
-    concepts/bucket-000.arrow concept → preferred name; buckets by a hash of concept_id, as many as shards
+    concepts/bucket-000.arrow concept → preferred name; buckets by a hash of concept_id
     recall.json               recall over nprobe, and how the default nprobe was chosen
 
 Shapes: N queries, D dimensions, K results, P probed lists.
@@ -13,9 +13,7 @@ Shapes: N queries, D dimensions, K results, P probed lists.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from biomodels.artifacts import Artifact
-from biomodels.errors import ArtifactError, CompatibilityError, UsageError
-from biomodels.index.cache import local_path
-from biomodels.index.engine import for_search, load_faiss
+from biomodels.errors import CompatibilityError, UsageError
+from biomodels.index.cache import local_file
 from biomodels.index.names import ConceptTable, NameRow, NameTable, concept_bucket
+from biomodels.index.shards import Ids, Scores, Shards, merge_topk, unit
 from biomodels.terminology.normalise import Normaliser
 
 KIND = "index"
-SLACK = 8  # results fetched beyond k, so that one search usually shows whether a tie crosses the k-th place
-
-Scores = NDArray[np.float32]
-Ids = NDArray[np.int64]
+__all__ = ["KIND", "NameRow", "ShardedIndex", "merge_topk", "shard_of"]
 
 
 class ShardedIndex:
@@ -66,17 +61,11 @@ class ShardedIndex:
             raise UsageError(f"only: {list(chosen)} is no choice of the {self.shards} shards of {artifact.uri}")
 
         def path(name: str) -> Path:
-            return local_path(artifact, name, verify=verify)
+            return local_file(artifact.uri, artifact.entry(name), verify=verify)
 
-        self._shards = {i: _Shard(path(shard_file(i)), self.dimension) for i in chosen}
+        self._shards = Shards({i: path(shard_file(i)) for i in chosen}, self.dimension)
         self._names = {i: NameTable(path(names_file(i))) for i in chosen}
-        self._concepts = [ConceptTable(path(concepts_file(i))) for i in range(self.shards)]
-        faiss = load_faiss()
-        self._pool = ThreadPoolExecutor(
-            min(len(self._shards), len(os.sched_getaffinity(0))),
-            thread_name_prefix="shard",
-            initializer=lambda: faiss.omp_set_num_threads(1),
-        )
+        self._concepts = [ConceptTable(path(concepts_file(i))) for i in range(int(facts["concept_buckets"]))]
 
     @classmethod
     def open(cls, uri: str, *, only: Sequence[int] | None = None, verify: bool = False) -> ShardedIndex:
@@ -91,7 +80,6 @@ class ShardedIndex:
             ArtifactError: it is missing, unfinished or damaged.
             UsageError: faiss is not installed, or `only` names a shard that does not exist.
         """
-        for_search(load_faiss())
         return cls(Artifact.open(uri, KIND), only, verify)
 
     def require_model(self, model_digest: str) -> None:
@@ -132,10 +120,7 @@ class ShardedIndex:
         X_ND = np.ascontiguousarray(E_ND, dtype=np.float32)
         if self.metric == "cosine":
             X_ND = unit(X_ND)
-        any_shard = next(iter(self._shards.values()))
-        coarse = self._pool.submit(any_shard.assign, X_ND, nprobe or self.nprobe).result()
-        parts = self._pool.map(lambda shard: shard.search(coarse, k), self._shards.values())
-        return merge_topk(list(parts), k)
+        return self._shards.search(X_ND, k, nprobe or self.nprobe)
 
     def rows_of(self, name_ids: Iterable[int]) -> dict[int, list[NameRow]]:
         """Return every (concept, name) row that bears each string; homonyms have several concepts.
@@ -147,17 +132,17 @@ class ShardedIndex:
         """
         found: dict[int, list[NameRow]] = {}
         for name_id in {int(value) for value in name_ids} - {-1}:
-            table = self._names.get(name_id % self.shards)
-            if table is None:
-                raise UsageError(f"name_id {name_id} lies in shard {name_id % self.shards}, which was not opened")
-            rows = [self._row(row) for row in table.rows(name_id)]
+            shard = shard_of(name_id, self.shards)
+            if shard not in self._names:
+                raise UsageError(f"name_id {name_id} lies in shard {shard}, which was not opened")
+            rows = [self._row(row) for row in self._names[shard].rows(name_id)]
             if rows:
                 found[name_id] = rows
         return found
 
     def preferred_name(self, concept_id: str) -> str | None:
         """Return a concept's preferred name, or None if the index lacks the concept."""
-        return self._concepts[concept_bucket(concept_id, self.shards)].preferred_name(concept_id)
+        return self._concepts[concept_bucket(concept_id, len(self._concepts))].preferred_name(concept_id)
 
     def _row(self, row: dict[str, Any]) -> NameRow:
         types = tuple(row["semantic_types"] or ())
@@ -165,97 +150,9 @@ class ShardedIndex:
         return NameRow(**{**row, "semantic_types": types}, preferred_name=preferred_name)
 
 
-class _Coarse:
-    """Queries after the index's transform, and the lists that each visits; `lists` is None without lists."""
-
-    def __init__(self, X_ND: Scores, lists: tuple[Scores, Ids] | None) -> None:
-        self.X_ND = X_ND
-        self.lists = lists
-
-
-class _Shard:
-    """One memory-mapped FAISS index."""
-
-    def __init__(self, path: Path, dimension: int) -> None:
-        faiss = load_faiss()
-        try:
-            self._index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-        except RuntimeError as error:
-            raise ArtifactError(f"{path}: faiss cannot read it ({error}); make the index again") from error
-        if self._index.d != dimension:
-            raise ArtifactError(
-                f"{path}: has vectors of {self._index.d}, not {dimension} dimensions; make the index again"
-            )
-        self._faiss = faiss
-        self._ivf = faiss.try_extract_index_ivf(self._index)
-
-    def assign(self, X_ND: Scores, nprobe: int) -> _Coarse:
-        """Choose the lists to visit; they are the same in every shard."""
-        if self._ivf is None:
-            return _Coarse(X_ND, None)
-        index = self._faiss.downcast_index(self._index)
-        if isinstance(index, self._faiss.IndexPreTransform):  # row by row: a matrix product rounds by its shape
-            for i in range(index.chain.size()):
-                X_ND = np.concatenate([index.chain.at(i).apply(row[np.newaxis]) for row in X_ND])
-        return _Coarse(X_ND, self._ivf.quantizer.search(X_ND, min(nprobe, self._ivf.nlist)))
-
-    def search(self, coarse: _Coarse, k: int) -> tuple[Scores, Ids]:
-        """Find the shard's k best, ties by name_id also across the k-th place."""
-        total = int(self._index.ntotal)
-        width = min(k + SLACK, max(total, 1))
-        S_NK, I_NK = self._raw(coarse, slice(None), width)
-        if k < width:
-            undecided = np.flatnonzero((S_NK[:, k - 1] == S_NK[:, -1]) & (I_NK[:, -1] >= 0))
-            for row in undecided if width < total else ():
-                s, i = self._all_tied(coarse, int(row), k, width, total)
-                S_NK[row, :k], I_NK[row, :k] = s, i
-                S_NK[row, k:], I_NK[row, k:] = -np.inf, -1
-        return merge_topk([(S_NK, I_NK)], k)
-
-    def _all_tied(self, coarse: _Coarse, row: int, k: int, width: int, total: int) -> tuple[Scores, Ids]:
-        """Widen one query's search until a lower score follows its k-th."""
-        while True:
-            width = min(2 * width, total)
-            S_NK, I_NK = self._raw(coarse, slice(row, row + 1), width)
-            if width == total or S_NK[0, k - 1] != S_NK[0, -1]:
-                S_NK, I_NK = merge_topk([(S_NK, I_NK)], k)
-                return S_NK[0], I_NK[0]
-
-    def _raw(self, coarse: _Coarse, rows: slice, width: int) -> tuple[Scores, Ids]:
-        X_ND = coarse.X_ND[rows]
-        if coarse.lists is None:
-            S_NK, I_NK = self._index.search(X_ND, width)
-        else:
-            S_NP, I_NP = (np.ascontiguousarray(part[rows]) for part in coarse.lists)
-            parameters = self._faiss.SearchParametersIVF(nprobe=I_NP.shape[1])
-            S_NK, I_NK = self._ivf.search_preassigned(X_ND, width, I_NP, S_NP, params=parameters)
-        return np.where(I_NK < 0, np.float32(-np.inf), S_NK), I_NK
-
-
-def merge_topk(parts: Sequence[tuple[Scores, Ids]], k: int) -> tuple[Scores, Ids]:
-    """Merge results for the same queries from several shards.
-
-    Args:
-        parts: S_NK and I_NK of each shard; widths may differ.
-        k: results to keep.
-
-    Returns:
-        S_NK and I_NK, score descending, ties by id; padded with -inf and -1.
-    """
-    S_NK = np.concatenate([part[0] for part in parts], axis=1)
-    I_NK = np.concatenate([part[1] for part in parts], axis=1)
-    order = np.lexsort((I_NK, -S_NK), axis=-1)[:, :k]
-    S_NK, I_NK = np.take_along_axis(S_NK, order, axis=1), np.take_along_axis(I_NK, order, axis=1)
-    missing = ((0, 0), (0, k - S_NK.shape[1]))
-    if missing[1][1]:
-        S_NK, I_NK = np.pad(S_NK, missing, constant_values=-np.inf), np.pad(I_NK, missing, constant_values=-1)
-    return S_NK, I_NK
-
-
-def unit(X_ND: Scores) -> Scores:
-    """Scale rows to length 1; a zero vector stays zero."""
-    lengths = np.sqrt(np.einsum("nd,nd->n", X_ND, X_ND, dtype=np.float64))[:, np.newaxis]
-    return np.asarray(X_ND / np.maximum(lengths, 1e-12), dtype=np.float32)
+def shard_of(name_id: int, shards: int) -> int:
+    """Return the shard of a string: its name_id is a uniform hash below 2^63, so equal ranges are equal shares."""
+    return (name_id * shards) >> 63
 
 
 def _numbered(folder: str, stem: str, suffix: str) -> Callable[[int], str]:

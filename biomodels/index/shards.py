@@ -1,0 +1,138 @@
+"""Search several FAISS indexes that share one coarse quantizer as if they were one.
+
+Shapes: N queries, D dimensions, K results, P probed lists.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from biomodels.errors import ArtifactError
+from biomodels.index.engine import for_search, load_faiss
+
+SLACK = 8  # results fetched beyond k, so that one search usually shows whether a tie crosses the k-th place
+
+Scores = NDArray[np.float32]
+Ids = NDArray[np.int64]
+
+
+class Shards:
+    """Memory-mapped FAISS indexes, searched in parallel, one core each.
+
+    Args:
+        paths: number → local file of each shard.
+        dimension: D.
+    """
+
+    def __init__(self, paths: Mapping[int, Path], dimension: int) -> None:
+        faiss = for_search(load_faiss())
+        self._shards = [_Shard(faiss, path, dimension) for path in paths.values()]
+        self._pool = ThreadPoolExecutor(
+            min(len(self._shards), len(os.sched_getaffinity(0))),
+            thread_name_prefix="shard",
+            initializer=lambda: faiss.omp_set_num_threads(1),
+        )
+
+    def search(self, X_ND: Scores, k: int, nprobe: int) -> tuple[Scores, Ids]:
+        """Return S_NK and I_NK as `ShardedIndex.search` does, for vectors that are scaled as the metric needs."""
+        coarse = self._pool.submit(self._shards[0].assign, X_ND, nprobe).result()
+        return merge_topk(list(self._pool.map(lambda shard: shard.search(coarse, k), self._shards)), k)
+
+
+class _Coarse:
+    """Queries after the index's transform, and the lists that each visits; `lists` is None without lists."""
+
+    def __init__(self, X_ND: Scores, lists: tuple[Scores, Ids] | None) -> None:
+        self.X_ND = X_ND
+        self.lists = lists
+
+
+class _Shard:
+    """One memory-mapped FAISS index."""
+
+    def __init__(self, faiss: Any, path: Path, dimension: int) -> None:
+        try:
+            self._index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+        except RuntimeError as error:
+            raise ArtifactError(f"{path}: faiss cannot read it ({error}); make the index again") from error
+        if self._index.d != dimension:
+            raise ArtifactError(
+                f"{path}: has vectors of {self._index.d}, not {dimension} dimensions; make the index again"
+            )
+        self._faiss = faiss
+        self._ivf = faiss.try_extract_index_ivf(self._index)
+
+    def assign(self, X_ND: Scores, nprobe: int) -> _Coarse:
+        """Choose the lists to visit; they are the same in every shard."""
+        if self._ivf is None:
+            return _Coarse(X_ND, None)
+        index = self._faiss.downcast_index(self._index)
+        if isinstance(index, self._faiss.IndexPreTransform):  # row by row: a matrix product rounds by its shape
+            for i in range(index.chain.size()):
+                X_ND = np.concatenate([index.chain.at(i).apply(row[np.newaxis]) for row in X_ND])
+        return _Coarse(X_ND, self._ivf.quantizer.search(X_ND, min(nprobe, self._ivf.nlist)))
+
+    def search(self, coarse: _Coarse, k: int) -> tuple[Scores, Ids]:
+        """Find the shard's k best, ties by name_id also across the k-th place."""
+        total = int(self._index.ntotal)
+        width = min(k + SLACK, max(total, 1))
+        S_NK, I_NK = self._raw(coarse, slice(None), width)
+        if k < width:
+            undecided = np.flatnonzero((S_NK[:, k - 1] == S_NK[:, -1]) & (I_NK[:, -1] >= 0))
+            for row in undecided if width < total else ():
+                s, i = self._all_tied(coarse, int(row), k, width, total)
+                S_NK[row, :k], I_NK[row, :k] = s, i
+                S_NK[row, k:], I_NK[row, k:] = -np.inf, -1
+        return merge_topk([(S_NK, I_NK)], k)
+
+    def _all_tied(self, coarse: _Coarse, row: int, k: int, width: int, total: int) -> tuple[Scores, Ids]:
+        """Widen one query's search until a lower score follows its k-th."""
+        while True:
+            width = min(2 * width, total)
+            S_NK, I_NK = self._raw(coarse, slice(row, row + 1), width)
+            if width == total or S_NK[0, k - 1] != S_NK[0, -1]:
+                S_NK, I_NK = merge_topk([(S_NK, I_NK)], k)
+                return S_NK[0], I_NK[0]
+
+    def _raw(self, coarse: _Coarse, rows: slice, width: int) -> tuple[Scores, Ids]:
+        X_ND = coarse.X_ND[rows]
+        if coarse.lists is None:
+            S_NK, I_NK = self._index.search(X_ND, width)
+        else:
+            S_NP, I_NP = (np.ascontiguousarray(part[rows]) for part in coarse.lists)
+            parameters = self._faiss.SearchParametersIVF(nprobe=I_NP.shape[1])
+            S_NK, I_NK = self._ivf.search_preassigned(X_ND, width, I_NP, S_NP, params=parameters)
+        return np.where(I_NK < 0, np.float32(-np.inf), S_NK), I_NK
+
+
+def merge_topk(parts: Sequence[tuple[Scores, Ids]], k: int) -> tuple[Scores, Ids]:
+    """Merge results for the same queries from several shards.
+
+    Args:
+        parts: S_NK and I_NK of each shard; widths may differ.
+        k: results to keep.
+
+    Returns:
+        S_NK and I_NK, score descending, ties by id; padded with -inf and -1.
+    """
+    S_NK = np.concatenate([part[0] for part in parts], axis=1)
+    I_NK = np.concatenate([part[1] for part in parts], axis=1)
+    order = np.lexsort((I_NK, -S_NK), axis=-1)[:, :k]
+    S_NK, I_NK = np.take_along_axis(S_NK, order, axis=1), np.take_along_axis(I_NK, order, axis=1)
+    missing = ((0, 0), (0, k - S_NK.shape[1]))
+    if missing[1][1]:
+        S_NK, I_NK = np.pad(S_NK, missing, constant_values=-np.inf), np.pad(I_NK, missing, constant_values=-1)
+    return S_NK, I_NK
+
+
+def unit(X_ND: Scores) -> Scores:
+    """Scale rows to length 1; a zero vector stays zero."""
+    lengths = np.sqrt(np.einsum("nd,nd->n", X_ND, X_ND, dtype=np.float64))[:, np.newaxis]
+    return np.asarray(X_ND / np.maximum(lengths, 1e-12), dtype=np.float32)
