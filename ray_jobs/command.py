@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import typer
 import yaml
@@ -20,16 +20,17 @@ from ray_jobs.config import JobConfig
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
+C = TypeVar("C", bound=JobConfig)
 
-def add_job[C: JobConfig](
-    app: typer.Typer, name: str, config_type: type[C], main: Callable[[C], object], *, example: str
-) -> None:
+
+def add_job(app: typer.Typer, name: str, config_type: type[C], main: Callable[[C], object], *, example: str) -> None:
     """Register `name` on `app`.
 
     Args:
         app: the command group.
         name: the job's name on the command line.
         config_type: its fields become options; a field with `json_schema_extra={"positional": True}` an argument.
+            A bool whose name is not its flag says `json_schema_extra={"flags": "--json/--no-json"}`.
         main: the job. Its docstring is the command's help.
         example: a command line that works, shown by `--help`.
     """
@@ -39,18 +40,16 @@ def add_job[C: JobConfig](
 
     parameters = [
         inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(field, info))
-        for field, info in config_type.model_fields.items()
+        for field, info in sorted(config_type.model_fields.items(), key=lambda item: item[0] in JobConfig.model_fields)
     ]
     yaml_option = Annotated[Path | None, typer.Option(help="YAML file of options; the command line wins over it")]
-    parameters.append(
-        inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=yaml_option)
-    )
+    parameters.append(inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=yaml_option))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__doc__ = f"{inspect.getdoc(main)}\n\nExample:\n\n    {example}"
     app.command(name)(command)
 
 
-def load[C: JobConfig](config_type: type[C], file: Path | None, given: dict[str, Any]) -> C:
+def load(config_type: type[C], file: Path | None, given: dict[str, Any]) -> C:
     """Build a configuration from a YAML file and options given over it.
 
     Raises:
@@ -72,7 +71,7 @@ def load[C: JobConfig](config_type: type[C], file: Path | None, given: dict[str,
         raise UsageError("; ".join(_problem(item) for item in error.errors())) from error
 
 
-def run[C](main: Callable[[C], object], configure: Callable[[], C]) -> None:
+def run(main: Callable[[C], object], configure: Callable[[], C]) -> None:
     """Run a job; a user's error becomes one line on stderr and exit code 2."""
     try:
         main(configure())
@@ -112,18 +111,18 @@ def _option(name: str, info: FieldInfo) -> Any:
     if isinstance(extra, dict) and extra.get("positional"):
         return Annotated[list[str] | None, typer.Argument(help=info.description, show_default=False)]
     text = info.description or ""
-    default: bool | str = False
     if info.is_required():
         text += " [required]"
     elif info.default not in (None, (), ""):
-        default = str(info.default)
+        shown = info.default if not isinstance(info.default, tuple) else ",".join(map(str, info.default))
+        text += f" [default: {shown}]"
     if kind is bool:
-        return Annotated[bool | None, typer.Option(help=text, show_default=default)]
+        return Annotated[bool | None, typer.Option(help=text, show_default=False)]
     if get_origin(kind) is Literal:
         metavar = "|".join(map(str, get_args(kind)))
     else:
         metavar = {int: "INTEGER", float: "NUMBER", str: "TEXT"}.get(kind, "A,B,…")
-    return Annotated[str | None, typer.Option(help=text, metavar=metavar, show_default=default)]
+    return Annotated[str | None, typer.Option(help=text, metavar=metavar, show_default=False)]
 
 
 def _plain(annotation: Any) -> Any:
