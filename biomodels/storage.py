@@ -77,6 +77,16 @@ def chunks(uri: str) -> Iterator[bytes]:
             yield piece
 
 
+def lines(uri: str) -> Iterator[bytes]:
+    """Yield the lines of a file with their line feeds, reading pieces of bounded size."""
+    rest = b""
+    for piece in chunks(uri):
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from (line + b"\n" for line in whole)
+    if rest:
+        yield rest
+
+
 def sha256(uri: str) -> str:
     """Return the SHA-256 of a file's content as hexadecimal digits."""
     digest = hashlib.sha256()

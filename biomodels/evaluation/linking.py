@@ -70,14 +70,12 @@ def read_named_ids(uri: str, normalise: Callable[[str], str], *, max_reject_rate
     result = NamedIds(uri)
     digest = hashlib.sha256()
     try:
-        stream = storage.open_input(uri)
-    except OSError as error:
-        raise InputError(f"{uri}: cannot be read ({error})") from error
-    with stream:
-        for number, raw in enumerate(_lines(stream), 1):
+        for number, raw in enumerate(storage.lines(uri), 1):
             digest.update(raw)
             if raw.strip():
                 _read_line(result, number, raw, normalise)
+    except OSError as error:
+        raise InputError(f"{uri}: cannot be read ({error})") from error
     result.sha256 = digest.hexdigest()
     seen = len(result.texts) + len(result.rejects) + result.unlinkable
     if len(result.rejects) > max_reject_rate * seen:
@@ -89,17 +87,6 @@ def read_named_ids(uri: str, normalise: Callable[[str], str], *, max_reject_rate
     if not result.texts:
         raise InputError(f"{uri}: has no line of the form id{SEPARATOR}text")
     return result
-
-
-def _lines(stream: Any) -> Iterator[bytes]:
-    """Yield lines with their ends; a pyarrow stream has no line iterator of bounded cost."""
-    rest = b""
-    while piece := stream.read(storage.CHUNK_BYTES):
-        *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
-            yield line + b"\n"
-    if rest:
-        yield rest
 
 
 def _read_line(into: NamedIds, number: int, raw: bytes, normalise: Callable[[str], str]) -> None:

@@ -42,6 +42,7 @@ class Config(JobConfig):
     pooling: Pooling | None = Field(default=None, description="override the pooling that the model records")
     max_length: int | None = Field(default=None, ge=3, description="override the model's tokens per text")
     precision: Literal["float32", "bf16", "fp16"] = Field(default="float32", description="of the forward pass")
+    num_cpus: int | None = Field(default=None, ge=1, description="threads of the encoder; by default one per core")
     max_reject_rate: float = Field(default=0.0, ge=0, le=1, description="share of malformed lines that is let pass")
 
 
@@ -57,11 +58,15 @@ def main(config: Config) -> dict[str, Any]:
     if Path(config.out).is_dir():
         raise UsageError(f"--out {config.out}: is a directory; give the name of the report file")
     normaliser = Normaliser(config.lowercase)
-    read = {"normalise": normaliser, "max_reject_rate": config.max_reject_rate}
-    dictionary = linking.read_named_ids(config.dictionary, **read)
-    queries = linking.read_named_ids(config.queries, **read)
+    rate = config.max_reject_rate
+    dictionary = linking.read_named_ids(config.dictionary, normaliser, max_reject_rate=rate)
+    queries = linking.read_named_ids(config.queries, normaliser, max_reject_rate=rate)
     encoder = TextEncoder(
-        config.model, precision=config.precision, pooling=config.pooling, max_length=config.max_length
+        config.model,
+        precision=config.precision,
+        pooling=config.pooling,
+        max_length=config.max_length,
+        threads=config.num_cpus,
     )
     strings, mentions = len(set(dictionary.texts)), len(set(queries.texts))
     with bar("encode", strings + mentions, "texts") as progress:

@@ -1,0 +1,1 @@
+"""From a mention to ranked concepts."""
