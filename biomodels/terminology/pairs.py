@@ -18,6 +18,7 @@ from biomodels.errors import InputError
 from biomodels.schemas import PAIRS, SCHEMA_VERSION
 from biomodels.shuffle import bucket_of, gather, part_bits, spill
 from biomodels.terminology.hashing import UInts, hash_strings, mix
+from biomodels.terminology.languages import UNKNOWN_LANGUAGE
 from biomodels.terminology.normalise import Normaliser
 from biomodels.terminology.pairs_text import read_pairs_text
 from biomodels.terminology.rejects import Reject, check_reject_rate, rejects_table
@@ -29,9 +30,6 @@ MOST_BITS = 8
 """There are at most 2^8 parts; beyond 16.7 million pairs the parts grow instead."""
 
 SPILLED = PAIRS.append(pa.field("hash", pa.uint64()))
-
-UNKNOWN_LANGUAGE = "und"
-"""ISO 639 for "undetermined"."""
 
 _TEXT_ROWS = 200_000
 _Ints = npt.NDArray[np.int64]
