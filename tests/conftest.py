@@ -41,9 +41,9 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> str:
     directory = tmp_path_factory.mktemp("tiny_bert")
     letters = "abcdefghijklmnopqrstuvwxyz0123456789-,.()'/"
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
-    vocabulary = directory / "vocab.txt"
-    vocabulary.write_text("\n".join(words) + "\n", encoding="utf-8")
-    BertTokenizerFast(vocab_file=str(vocabulary), do_lower_case=True).save_pretrained(directory)
+    tokenizer = BertTokenizerFast(vocab={word: i for i, word in enumerate(words)}, do_lower_case=True)
+    assert tokenizer.unk_token_id not in tokenizer("skin-7")["input_ids"]
+    tokenizer.save_pretrained(directory)
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=len(words),

@@ -19,6 +19,8 @@ from biomodels.models.encoder import Encoder, load_backbone, load_tokenizer
 from biomodels.models.spec import Pooling, model_digest, read_spec, resolve_model
 
 Precision = Literal["float32", "bf16", "fp16"]
+CPU_TOKENS = 2048
+GPU_TOKENS = 32768
 MIN_BATCH_TOKENS = 8  # below this, matrix kernels round differently; a lone short text is repeated to reach it
 _DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -31,8 +33,9 @@ class TextEncoder:
         precision: of weights and activations. Pooling is always float32.
         device: "cpu", "cuda", "cuda:1", …; by default cuda where there is one.
         threads: batches in flight on a CPU, each on one core; by default all cores of this process.
-        token_budget: tokens in a batch, at most (a single longer text is still one batch).
-        pooling, max_length: override what the model directory records.
+        token_budget: tokens in a batch, at most (a single longer text is still one batch); by default `CPU_TOKENS`,
+            which fit a core's cache, or `GPU_TOKENS`.
+        pooling, max_length, normalise: override what the model directory records.
     """
 
     def __init__(
@@ -42,17 +45,18 @@ class TextEncoder:
         precision: Precision = "float32",
         device: str | None = None,
         threads: int | None = None,
-        token_budget: int = 2048,
+        token_budget: int | None = None,
         pooling: Pooling | None = None,
         max_length: int | None = None,
+        normalise: bool | None = None,
     ) -> None:
         directory = resolve_model(model)
-        self.spec = read_spec(directory, pooling=pooling, max_length=max_length)
+        self.spec = read_spec(directory, pooling=pooling, max_length=max_length, normalise=normalise)
         self.digest = model_digest(directory, self.spec)
         self.precision = precision
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.threads = (threads or len(os.sched_getaffinity(0))) if self.device.type == "cpu" else 1
-        self.token_budget = token_budget
+        self.token_budget = token_budget or (CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS)
         if self.device.type == "cpu":
             torch.set_num_threads(1)
         self._tokenizer = load_tokenizer(directory)
@@ -79,7 +83,9 @@ class TextEncoder:
             return E_ND
         token_ids = self._tokenize(texts)
         batches = list(self._batches(token_ids))
-        for rows, E_BD in zip(batches, self._pool.map(lambda rows: self._forward(rows, token_ids), batches), strict=True):
+        for rows, E_BD in zip(
+            batches, self._pool.map(lambda rows: self._forward(rows, token_ids), batches), strict=True
+        ):
             E_ND[rows] = E_BD
         return E_ND
 

@@ -59,7 +59,9 @@ def resolve_model(name: str) -> Path:
     return directory
 
 
-def read_spec(directory: Path, *, pooling: Pooling | None = None, max_length: int | None = None) -> EncoderSpec:
+def read_spec(
+    directory: Path, *, pooling: Pooling | None = None, max_length: int | None = None, normalise: bool | None = None
+) -> EncoderSpec:
     """Read how a model directory pools.
 
     Looked at in this order: our own `encoder.json`; sentence-transformers' `modules.json`; else a plain Hugging Face
@@ -78,7 +80,7 @@ def read_spec(directory: Path, *, pooling: Pooling | None = None, max_length: in
         spec = _sentence_transformers_spec(directory)
     else:
         spec = EncoderSpec()
-    changes: dict[str, Any] = {"pooling": pooling, "max_length": max_length}
+    changes: dict[str, Any] = {"pooling": pooling, "max_length": max_length, "normalise": normalise}
     return spec.model_copy(update={key: value for key, value in changes.items() if value is not None})
 
 

@@ -41,6 +41,9 @@ class Config(JobConfig):
     lowercase: bool = Field(default=True, description="lower the case of names and mentions")
     pooling: Pooling | None = Field(default=None, description="override the pooling that the model records")
     max_length: int | None = Field(default=None, ge=3, description="override the model's tokens per text")
+    normalise: bool | None = Field(
+        default=None, description="override whether vectors are scaled to length 1, which makes both metrics the same"
+    )
     precision: Literal["float32", "bf16", "fp16"] = Field(default="float32", description="of the forward pass")
     num_cpus: int | None = Field(default=None, ge=1, description="threads of the encoder; by default one per core")
     max_reject_rate: float = Field(default=0.0, ge=0, le=1, description="share of malformed lines that is let pass")
@@ -66,6 +69,7 @@ def main(config: Config) -> dict[str, Any]:
         precision=config.precision,
         pooling=config.pooling,
         max_length=config.max_length,
+        normalise=config.normalise,
         threads=config.num_cpus,
     )
     strings, mentions = len(set(dictionary.texts)), len(set(queries.texts))
