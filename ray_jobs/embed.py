@@ -1,0 +1,246 @@
+"""`embed`: distinct names → vectors, by a pool of Ray Data actors, one part after another."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import pyarrow.parquet as pq
+from pydantic import Field
+
+from biomodels import shuffle, storage
+from biomodels.artifacts import Artifact, ArtifactBuilder, FileEntry, Manifest
+from biomodels.errors import InputError, UsageError
+from biomodels.models.spec import Pooling, model_digest, read_spec, resolve_model
+from ray_jobs.config import JobConfig
+from ray_jobs.progress import bar
+from ray_jobs.session import session
+
+if TYPE_CHECKING:
+    from biomodels.inference.text_encoder import TextEncoder
+    from biomodels.terminology.normalise import Normaliser
+
+EXAMPLE = "python -m ray_jobs embed --model models/m1 --names data/hpo/names --out data/hpo/embeddings"
+CORES_PER_ACTOR = 8
+
+
+class Config(JobConfig):
+    """Options of `embed`."""
+
+    # The names and the model, with its pooling and length, are in the artifact's inputs by their digests.
+    placement: ClassVar[frozenset[str]] = JobConfig.placement | {
+        "model", "names", "pooling", "max_length", "actors", "gpus_per_actor",
+    }  # fmt: skip
+
+    model: str = Field(description="model directory in Hugging Face layout, or a name on its Hub")
+    names: str = Field(description="`names` artifact, as `shard terminology` writes it")
+    out: str = Field(description="directory or URI of the embeddings; the same command goes on where it was stopped")
+    precision: Literal["float32", "bf16", "fp16"] = Field(
+        default="float32",
+        description="of the model's weights; bf16 pays on GPUs and on CPUs with AVX-512 BF16 or AMX, and is several "
+        "times slower than float32 on other CPUs",
+    )
+    storage: Literal["float16", "float32"] = Field(default="float16", description="how the vectors are stored")
+    pooling: Pooling | None = Field(default=None, description="instead of the one that the model directory records")
+    max_length: int | None = Field(default=None, ge=3, description="tokens, instead of the model directory's")
+    token_budget: int | None = Field(
+        default=None, ge=1, description="tokens in a batch, at most; by default 2048 on a CPU and 32768 on a GPU"
+    )
+    part_rows: int = Field(default=8192, ge=1, description="rows of a part, about: what is lost at most by a kill")
+    actors: int | None = Field(
+        default=None, ge=1, description="encoders at work; by default one per GPU, else one per 8 cores of each node"
+    )
+    gpus_per_actor: float | None = Field(
+        default=None, ge=0, description="share of a GPU for each encoder; by default 1 where the cluster has GPUs"
+    )
+
+
+class Pool(NamedTuple):
+    """The encoders and what each may use."""
+
+    actors: int
+    threads: int
+    cpus: float
+    gpus: float
+
+
+def main(config: Config) -> Manifest:
+    """Encode each distinct name of a `names` artifact once.
+
+    The result carries its names along, so that `index` needs nothing else. A part is a range of name_ids; it is done
+    by one encoder, and its vectors are the same however many encoders there are.
+    """
+    from biomodels.inference import parts
+
+    names = Artifact.open(config.names, "names")
+    directory = resolve_model(config.model)
+    spec = read_spec(directory, pooling=config.pooling, max_length=config.max_length)
+    normaliser = parts.normaliser_of(names)
+    rows = sum(entry.rows or 0 for entry in parts.name_files(names))
+    if not rows:
+        raise InputError(f"{config.names}: has no names; nothing can be encoded")
+    digest = model_digest(directory, spec)
+    inputs = {"names": names.digest, "model": digest}
+    builder = ArtifactBuilder.begin(config.out, parts.KIND, config=config.byte_config(), inputs=inputs)
+    if builder.finished:
+        _say(f"{config.out}: finished before, nothing to do")
+        return builder.finished
+    bits = shuffle.part_bits(rows, config.part_rows, parts.MOST_BITS)
+    started = time.monotonic()
+    with session(config.num_cpus):
+        strings = _split(builder, names, normaliser, bits)
+        split = time.monotonic()
+        dimension = _encode(builder, strings, config)
+    facts = {
+        "model_digest": digest,
+        "spec": spec.model_dump(),
+        "dimension": dimension,
+        "storage": config.storage,
+        "precision": config.precision,
+        "normaliser": normaliser.name,
+        "parts": 1 << bits,
+        "names": rows,
+        "strings": sum(entry.rows or 0 for entry in strings),
+    }
+    seconds = {"split": round(split - started, 2), "encode": round(time.monotonic() - split, 2)}
+    return builder.commit(facts, run={"seconds": seconds})
+
+
+def _split(builder: ArtifactBuilder, names: Artifact, normaliser: Normaliser, bits: int) -> list[FileEntry]:
+    """Cut the names into parts, each with its distinct strings; return the entries of the strings, by part."""
+    from biomodels.inference import parts
+
+    numbers = range(1 << bits)
+    rows = kept_files(builder, [parts.names_part(part) for part in numbers])
+    strings = dict(enumerate(kept_files(builder, [parts.strings_part(part) for part in numbers])))
+    todo = [part for part in numbers if not (rows[part] and strings[part])]
+    if todo:
+        sources = [{"file": file} for file in range(len(parts.name_files(names)))]
+
+        def spill(row: dict[str, Any]) -> dict[str, Any]:
+            return {"file": row["file"], "spills": parts.spill_names(builder, names, row["file"], bits)}
+
+        spilled = {row["file"]: list(row["spills"]) for row in _each(sources, spill)}
+        spills = [uri for file in sorted(spilled) for uri in spilled[file]]
+
+        def write(row: dict[str, Any]) -> dict[str, Any]:
+            entry = parts.write_strings(builder, row["part"], spills, normaliser)[1]
+            return {"part": row["part"], "entry": entry.model_dump_json()}
+
+        with bar("distinct strings", len(numbers), "parts", done=len(numbers) - len(todo)) as progress:
+            for row in _each([{"part": part} for part in todo], write):
+                strings[row["part"]] = FileEntry.model_validate_json(row["entry"])
+                progress.update(1)
+    return [entry for part in numbers if (entry := strings[part])]
+
+
+def _encode(builder: ArtifactBuilder, strings: Sequence[FileEntry], config: Config) -> int:
+    """Encode the parts that are not done; return the vectors' dimension."""
+    import ray.data
+
+    from biomodels.inference import parts
+
+    paths = [parts.embeddings_part(part) for part in range(len(strings))]
+    kept = kept_files(builder, paths)
+    done = sum(entry.rows or 0 for entry in kept if entry)
+    if done:
+        _say(f"kept {sum(map(bool, kept))} of {len(kept)} parts: {done:,} names not encoded again")
+    todo = [{"part": part} for part, entry in enumerate(kept) if not entry]
+    if todo:
+        pool = plan_pool(config.actors, config.gpus_per_actor)
+        dataset = ray.data.from_items(todo, override_num_blocks=len(todo)).map_batches(
+            PartEncoder,
+            fn_constructor_args=(builder, config, pool),
+            batch_size=1,
+            batch_format="numpy",
+            compute=ray.data.ActorPoolStrategy(size=min(pool.actors, len(todo)), max_tasks_in_flight_per_actor=1),
+            num_cpus=pool.cpus,
+            num_gpus=pool.gpus,
+        )
+        with bar("encode", sum(entry.rows or 0 for entry in strings), "names", done=done) as progress:
+            for row in dataset.iter_rows():
+                progress.update(int(row["rows"]))
+    files, path = storage.filesystem(storage.join(builder.uri, paths[0]))
+    return int(pq.read_schema(path, filesystem=files).field("embedding").type.list_size)
+
+
+class PartEncoder:
+    """An actor's work: encode the strings of a part and publish their vectors; only counts travel back."""
+
+    def __init__(self, builder: ArtifactBuilder, config: Config, pool: Pool) -> None:
+        self._builder = builder
+        self._config = config
+        self._pool = pool
+        self._encoder: TextEncoder | None = None
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, list[int]]:
+        """Encode the parts in `batch["part"]`."""
+        from biomodels.inference.parts import encode_part
+
+        found = [int(part) for part in batch["part"]]
+        rows = [encode_part(self._builder, part, self._load(), self._config.storage).rows or 0 for part in found]
+        return {"part": found, "rows": rows}
+
+    def _load(self) -> TextEncoder:
+        """Load the model at the first part: an error in an actor's constructor would reach the user as text only."""
+        from biomodels.inference.text_encoder import TextEncoder
+
+        if self._encoder is None:
+            config = self._config
+            self._encoder = TextEncoder(
+                config.model,
+                precision=config.precision,
+                device="cuda" if self._pool.gpus else "cpu",
+                threads=self._pool.threads,
+                token_budget=config.token_budget,
+                pooling=config.pooling,
+                max_length=config.max_length,
+            )
+            if self._encoder.digest != self._builder.inputs["model"]:
+                raise InputError(f"{config.model}: is another model on this node than where the job was started")
+        return self._encoder
+
+
+def plan_pool(actors: int | None, gpus_per_actor: float | None) -> Pool:
+    """Share the cluster among encoders so that no core has two threads, and every encoder fits on some node.
+
+    A local Ray has more logical CPUs than cores (see `session`), so an encoder's CPUs there may be fewer than its
+    threads; the rest is left to the tasks that feed it.
+    """
+    import ray
+
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    here = len(os.sched_getaffinity(0))
+    cores = [int(node["CPU"]) if os.environ.get("RAY_ADDRESS") else min(here, int(node["CPU"])) for node in nodes]
+    gpus = sum(node.get("GPU", 0) for node in nodes)
+    if gpus_per_actor is None:
+        gpus_per_actor = 1.0 if gpus else 0.0
+    if gpus_per_actor > gpus:
+        raise UsageError(f"--gpus-per-actor {gpus_per_actor}: this cluster has {gpus:g} GPUs")
+    if actors is None:
+        by_cores = sum(max(1, count // CORES_PER_ACTOR) for count in cores)
+        actors = int(gpus // gpus_per_actor) if gpus_per_actor else by_cores
+    threads = max(1, min(sum(cores) // actors, *cores))
+    share = 0.75 * sum(node["CPU"] for node in nodes) / actors
+    return Pool(actors, threads, cpus=min(float(threads), max(0.01, round(share, 2))), gpus=gpus_per_actor)
+
+
+def _each(rows: list[dict[str, Any]], function: Callable[[dict[str, Any]], dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Run one Ray Data task per row; yield the results as they come."""
+    import ray.data
+
+    yield from ray.data.from_items(rows, override_num_blocks=len(rows)).map(function, num_cpus=1).iter_rows()
+
+
+def kept_files(builder: ArtifactBuilder, paths: Sequence[str]) -> list[FileEntry | None]:
+    """Verify in parallel which files an earlier run finished."""
+    with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as pool:
+        return list(pool.map(builder.kept, paths))
+
+
+def _say(message: str) -> None:
+    print(message, file=sys.stderr)
