@@ -108,7 +108,12 @@ class _Shard:
         else:
             S_NP, I_NP = (np.ascontiguousarray(part[rows]) for part in coarse.lists)
             parameters = self._faiss.SearchParametersIVF(nprobe=I_NP.shape[1])
-            S_NK, I_NK = self._ivf.search_preassigned(X_ND, width, I_NP, S_NP, params=parameters)
+            S_NK, I_NK = np.empty((len(X_ND), width), np.float32), np.empty((len(X_ND), width), np.int64)
+            X_ND = np.ascontiguousarray(X_ND)
+            arrays = map(self._faiss.swig_ptr, (I_NP, S_NP, S_NK, I_NK))
+            # The wrapper for arrays, `search_preassigned`, takes no parameters, and the index is shared by threads.
+            pointer = self._faiss.swig_ptr(X_ND)
+            self._ivf.search_preassigned_c(len(X_ND), pointer, width, *arrays, False, parameters)
         return np.where(I_NK < 0, np.float32(-np.inf), S_NK), I_NK
 
 
