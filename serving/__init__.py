@@ -1,0 +1,1 @@
+"""The linker over HTTP: a Ray Serve application, a small web page, and `python -m serving`."""

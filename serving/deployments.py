@@ -1,0 +1,184 @@
+"""What the replicas of each deployment do: encode, search a shard, link over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import platform
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+import numpy as np
+from fastapi import FastAPI
+from numpy.typing import NDArray
+from ray import serve
+from ray.serve.handle import DeploymentHandle
+
+from biomodels.artifacts import Artifact
+from biomodels.index.names import NameRow
+from biomodels.index.sharded import KIND, ShardedIndex, merge_topk, shard_of
+from biomodels.inference.text_encoder import TextEncoder
+from biomodels.linking.linker import Candidate, Linker
+from biomodels.terminology.normalise import Normaliser
+from serving.api import create_app
+from serving.config import Settings
+
+CONCURRENT_REQUESTS = 128  # per linker replica; more wait in the proxy
+HEALTH_TIMEOUT_S = 20.0
+TopK = tuple[NDArray[np.float32], NDArray[np.int64]]
+T = TypeVar("T")
+
+
+def texts_in(requests: Sequence[Sequence[str]]) -> int:
+    """Return the size of a batch of requests: their texts.
+
+    A request on its own always fits, however large: Serve fails one that is larger than the limit. It never raises
+    for lists: an exception here would stop Serve's batching for good.
+    """
+    return 1 if len(requests) == 1 else sum(len(texts) for texts in requests)
+
+
+class EncoderReplica:
+    """The model. Requests that arrive together are encoded together."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._encoder = TextEncoder(str(settings.model), threads=settings.threads)
+        self.encode.set_max_batch_size(settings.max_batch)
+        self.encode.set_batch_wait_timeout_s(settings.batch_wait_ms / 1000)
+        self._encoder.encode(["warm up"])
+
+    async def describe(self) -> dict[str, Any]:
+        """Return the model's digest and spec."""
+        spec = self._encoder.spec.model_dump()
+        return {"digest": self._encoder.digest, "dimension": self._encoder.dimension, **spec}
+
+    @serve.batch(batch_size_fn=texts_in)  # type: ignore[untyped-decorator]
+    async def encode(self, requests: list[list[str]]) -> list[NDArray[np.float32]]:
+        """Encode the texts of each request, all at once; the forward pass leaves the event loop free."""
+        texts = list(itertools.chain.from_iterable(requests))
+        E_ND = await asyncio.to_thread(self._encoder.encode, texts)
+        return np.split(E_ND, np.cumsum([len(request) for request in requests])[:-1])
+
+    async def check_health(self) -> None:
+        """Encode a word; Serve replaces the replica if that fails or hangs."""
+        await asyncio.wait_for(asyncio.to_thread(self._encoder.encode, ["health"]), HEALTH_TIMEOUT_S)
+
+
+class ShardReplica:
+    """One shard of the index."""
+
+    def __init__(self, settings: Settings, number: int) -> None:
+        self._index = ShardedIndex.open(settings.index, only=[number])
+
+    async def search(self, E_ND: NDArray[np.float32], k: int, nprobe: int | None) -> TopK:
+        """Search this shard; see `ShardedIndex.search`."""
+        return await asyncio.to_thread(self._index.search, E_ND, k, nprobe=nprobe)
+
+    async def rows_of(self, name_ids: list[int]) -> dict[int, list[NameRow]]:
+        """Return the rows of strings of this shard; see `ShardedIndex.rows_of`."""
+        return await asyncio.to_thread(self._index.rows_of, name_ids)
+
+
+class Bridge:
+    """Lets a worker thread call deployments, whose handles belong to the replica's event loop."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timeout_s = timeout_s
+
+    def gather(self, calls: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
+        """Start all calls and wait for them.
+
+        Raises:
+            TimeoutError: one takes too long.
+        """
+
+        async def run() -> list[T]:
+            async with asyncio.timeout(self._timeout_s):
+                return list(await asyncio.gather(*(call() for call in calls)))
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+
+
+class RemoteEncoder:
+    """The encoder deployment, as the linker sees it."""
+
+    def __init__(self, handle: DeploymentHandle, digest: str, bridge: Bridge) -> None:
+        self.digest = digest
+        self._handle = handle
+        self._bridge = bridge
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Encode texts; call it from a worker thread."""
+        E_ND: NDArray[np.float32] = self._bridge.gather([partial(self._handle.encode.remote, list(texts))])[0]
+        return E_ND
+
+
+class RemoteShards:
+    """The shard deployments, as the linker sees them: one index."""
+
+    def __init__(self, handles: Sequence[DeploymentHandle], facts: Mapping[str, Any], bridge: Bridge) -> None:
+        self.facts = facts
+        self.model_digest = str(facts["model_digest"])
+        self.normaliser = Normaliser.from_name(str(facts["normaliser"]))
+        self.nprobe = int(facts["nprobe"])
+        self._handles = handles
+        self._bridge = bridge
+
+    def search(self, E_ND: NDArray[np.float32], k: int, *, nprobe: int | None = None) -> TopK:
+        """Search all shards at once; see `ShardedIndex.search`."""
+        calls = [partial(handle.search.remote, E_ND, k, nprobe) for handle in self._handles]
+        return merge_topk(self._bridge.gather(calls), k)
+
+    def rows_of(self, name_ids: Iterable[int]) -> dict[int, list[NameRow]]:
+        """Ask each shard for the strings that lie in it."""
+        by_shard: dict[int, list[int]] = {}
+        for name_id in name_ids:
+            if name_id >= 0:
+                by_shard.setdefault(shard_of(name_id, len(self._handles)), []).append(name_id)
+        calls = [partial(self._handles[shard].rows_of.remote, ids) for shard, ids in by_shard.items()]
+        return dict(itertools.chain.from_iterable(rows.items() for rows in self._bridge.gather(calls)))
+
+
+class LinkerReplica:
+    """The HTTP interface and the linker.
+
+    Linking runs in worker threads, so that the event loop stays free to take requests.
+    """
+
+    async def __init__(  # type: ignore[misc] # Serve awaits it
+        self, settings: Settings, encoder: DeploymentHandle, shards: Sequence[DeploymentHandle] = ()
+    ) -> None:
+        self._settings = settings
+        bridge = Bridge(settings.timeout_s)
+        self._model = await encoder.describe.remote()
+        artifact = Artifact.open(settings.index, KIND)
+        index = RemoteShards(shards, artifact.facts, bridge) if shards else ShardedIndex.open(settings.index)
+        self._index_info = {"digest": artifact.digest, **artifact.facts}
+        self._linker = Linker(
+            RemoteEncoder(encoder, self._model["digest"], bridge), index, max_characters=settings.max_characters
+        )
+        self._threads = ThreadPoolExecutor(CONCURRENT_REQUESTS, thread_name_prefix="link")
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        """Return the HTTP application; `serve.ingress` calls this after the constructor."""
+        return create_app(self, self._settings)
+
+    async def link(self, mentions: list[str], k: int) -> list[list[Candidate]]:
+        """Link mentions; see `Linker.link`."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._linker.link, mentions, k)
+
+    def info(self) -> dict[str, Any]:
+        """Return what `/v1/info` shows."""
+        limits = ("max_mentions", "max_characters", "max_k", "max_body_bytes", "timeout_s")
+        packages = ("biomodels", "ray", "torch", "transformers", "tokenizers", "numpy")
+        return {
+            "model": self._model,
+            "index": self._index_info,
+            "limits": self._settings.model_dump(include=set(limits)),
+            "layout": self._settings.layout,
+            "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+        }
