@@ -45,6 +45,17 @@ def exists(uri: str) -> bool:
     return bool(files.get_file_info(path).type != pafs.FileType.NotFound)
 
 
+def is_file(uri: str) -> bool:
+    """Say whether a file is there, rather than a directory or nothing."""
+    files, path = filesystem(uri)
+    return bool(files.get_file_info(path).type == pafs.FileType.File)
+
+
+def absolute(uri: str) -> str:
+    """Return a form of `uri` that means the same in a process with another current directory."""
+    return uri if "://" in uri else filesystem(uri)[1]
+
+
 def list_files(uri: str, *, recursive: bool = False) -> list[str]:
     """Return the paths of the files below a directory, relative to it, sorted; empty if it is not there."""
     files, path = filesystem(uri)
@@ -154,6 +165,13 @@ def publish_bytes(content: bytes, uri: str) -> None:
     else:
         with files.open_output_stream(path, compression=None) as sink:
             sink.write(content)
+
+
+def remove_file(uri: str) -> None:
+    """Delete a file; no error if it is not there."""
+    files, path = filesystem(uri)
+    if files.get_file_info(path).type == pafs.FileType.File:
+        files.delete_file(path)
 
 
 def remove_tree(uri: str) -> None:

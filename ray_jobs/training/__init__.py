@@ -1,0 +1,1 @@
+"""The training loop: reading, the DeepSpeed step, gathering across ranks, checkpoints."""
