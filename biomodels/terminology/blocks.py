@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import gzip
 import zlib
 from collections.abc import Iterator
@@ -25,21 +26,36 @@ class Block:
     first_line: int
     """Number of its first line in the file, from 1."""
     data: bytes
+    consumed: int = 0
+    """How many bytes of the (maybe compressed) file were read for it."""
 
 
-def open_text(uri: str) -> IO[bytes]:
-    """Open a file whose content may be compressed by gzip (judged by its first bytes, not its name).
+class _Counted:
+    """A binary stream that knows how far it was read."""
 
-    Raises:
-        InputError: the file is not there or cannot be read.
-    """
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.position = 0
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._stream.read(size)
+        self.position += len(piece)
+        return piece
+
+
+@contextlib.contextmanager
+def _open(uri: str) -> Iterator[tuple[IO[bytes], _Counted]]:
+    """Open a file; yield the stream of its text, and the stream beneath, which knows the position in the file."""
     try:
         with storage.open_input(uri) as probe:
             packed = probe.read(2) == GZIP_MAGIC
-        stream = storage.open_input(uri)
+        file = storage.open_input(uri)
     except OSError as error:
         raise InputError.at(uri, None, f"cannot be read ({error})", "check the path") from error
-    return cast(IO[bytes], gzip.GzipFile(fileobj=stream)) if packed else stream
+    with file:
+        source = _Counted(file)
+        stream = gzip.GzipFile(fileobj=cast(IO[bytes], source)) if packed else source
+        yield cast(IO[bytes], stream), source
 
 
 def read_blocks(uri: str, block_bytes: int = BLOCK_BYTES, boundary: bytes = b"\n") -> Iterator[Block]:
@@ -54,18 +70,19 @@ def read_blocks(uri: str, block_bytes: int = BLOCK_BYTES, boundary: bytes = b"\n
         InputError: the file cannot be read, or the gzip stream is damaged or cut short.
     """
     rest = b""
-    index, line = 0, 1
-    with open_text(uri) as stream:
+    index, line, position = 0, 1, 0
+    with _open(uri) as (stream, source):
         for chunk in _chunks(stream, block_bytes, uri):
             data = rest + chunk
             cut = data.rfind(boundary) + 1
             if cut == 0:
                 rest = data
                 continue
-            yield Block(index, line, data[:cut])
+            yield Block(index, line, data[:cut], source.position - position)
             index, line, rest = index + 1, line + data.count(b"\n", 0, cut), data[cut:]
-    if rest:
-        yield Block(index, line, rest)
+            position = source.position
+        if rest:
+            yield Block(index, line, rest, source.position - position)
 
 
 def head_lines(uri: str) -> Iterator[bytes]:

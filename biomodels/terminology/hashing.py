@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from biomodels.terminology.normalise import name_id
 
@@ -41,3 +42,11 @@ def mix(*words: npt.NDArray[np.uint64] | npt.NDArray[np.int64] | int) -> UInts:
 def hash_strings(texts: Iterable[str]) -> npt.NDArray[np.int64]:
     """Return the `name_id` of each string."""
     return np.fromiter((name_id(text) for text in texts), dtype=np.int64)
+
+
+def hash_column(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return the `name_id` of each value of a string column; repeated values are hashed once."""
+    encoded = pa.chunked_array(column.chunks, pa.string()).combine_chunks().dictionary_encode()
+    distinct = hash_strings(encoded.dictionary.to_pylist())
+    hashes: npt.NDArray[np.int64] = distinct[encoded.indices.to_numpy()]
+    return hashes

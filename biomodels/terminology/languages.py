@@ -31,7 +31,7 @@ xh xho,yi yid,yo yor,za zha,zh zho chi,zu zul
 
 @cache
 def _known() -> dict[str, str]:
-    entries = [entry.split() for entry in _TABLE.replace("\n", "").split(",")]
+    entries = [entry.split() for entry in _TABLE.split(",")]
     return {code: short for short, *longer in entries for code in (short, *longer)}
 
 

@@ -17,7 +17,7 @@ from biomodels.artifacts import Artifact, ArtifactBuilder
 from biomodels.errors import InputError
 from biomodels.schemas import PAIRS, SCHEMA_VERSION
 from biomodels.shuffle import bucket_of, gather, part_bits, spill
-from biomodels.terminology.hashing import UInts, hash_strings, mix
+from biomodels.terminology.hashing import UInts, hash_column, hash_strings, mix
 from biomodels.terminology.languages import UNKNOWN_LANGUAGE
 from biomodels.terminology.normalise import Normaliser
 from biomodels.terminology.pairs_text import read_pairs_text
@@ -104,6 +104,45 @@ def pair_hash(seed: int, concepts: _Ints, name_ids_1: _Ints, name_ids_2: _Ints) 
     return mix(seed, _ORDER, concepts, name_ids_1, name_ids_2)
 
 
+def pairs_of_names(names: pa.Table, normaliser: Normaliser, max_pairs: int, seed: int) -> pa.Table:
+    """Make the pairs of whole concepts.
+
+    A concept's names are its distinct normalised strings; the first of the rows that bear a string gives its language
+    and source. Of two names the one with the smaller id is `name_1`. A pair's source is that of `name_1`.
+
+    Args:
+        names: a part of the names dataset, with all rows of each of its concepts.
+        normaliser: the one the part was made with.
+        max_pairs: the most pairs of one concept; 0 for no cap.
+        seed: of the choice and of the order.
+
+    Returns:
+        The pairs (schema `SPILLED`), in no particular order.
+    """
+    concepts = hash_column(names["concept_id"])
+    ids = names["name_id"].to_numpy()
+    order = np.lexsort((ids, concepts))
+    fresh = np.r_[True, (np.diff(ids[order]) != 0) | (np.diff(concepts[order]) != 0)] if len(order) else order
+    rows = order[np.flatnonzero(fresh)]
+    names, concepts, ids = names.take(pa.array(rows)).combine_chunks(), concepts[rows], ids[rows]
+    first, second = pair_indices(concepts, max_pairs, seed)
+    texts = pa.array([normaliser(text) for text in names["name"].to_pylist()], pa.string())
+    one, two = pa.array(first), pa.array(second)
+    return pa.table(
+        [
+            names["concept_id"].take(one),
+            texts.take(one),
+            texts.take(two),
+            names["language"].take(one),
+            names["language"].take(two),
+            names["source"].take(one),
+            pa.repeat(pa.scalar(1.0, pa.float32()), len(first)),
+            pair_hash(seed, concepts[first], ids[first], ids[second]),
+        ],
+        schema=SPILLED,
+    )
+
+
 def spill_pairs(table: pa.Table, uri: str) -> None:
     """Spill pairs (schema `SPILLED`) by the top bits of their hash."""
     spill(table, bucket_of(table["hash"].to_numpy(), MOST_BITS), MOST_BITS, uri)
@@ -149,7 +188,7 @@ def import_pairs_text(
         ArtifactError: `out` holds something else.
     """
     normalise = Normaliser(lowercase)
-    config = {"normaliser": normalise.name, "seed": seed, "max_reject_rate": max_reject_rate}
+    config = {"normaliser": normalise.name, "seed": seed}
     builder = ArtifactBuilder.begin(
         out, "pairs", config=config, inputs={"text": storage.sha256(uri)}, schema_version=SCHEMA_VERSION
     )
