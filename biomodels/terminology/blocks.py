@@ -95,7 +95,7 @@ def _chunks(stream: IO[bytes], size: int, uri: str) -> Iterator[bytes]:
     first = True
     while True:
         try:
-            chunk = stream.read(size)
+            chunk = stream.read(max(size, len(codecs.BOM_UTF8)))
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError.at(uri, None, f"is a damaged gzip file ({error})", "fetch it again") from error
         if not chunk:

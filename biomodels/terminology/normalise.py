@@ -34,6 +34,7 @@ class Normaliser:
         raise ValueError(f"unknown normaliser {name!r}")
 
     def __call__(self, text: str) -> str:
+        """Return the normalised form of a name."""
         if not text.isascii():
             text = unicodedata.normalize("NFC", text)
         text = " ".join(text.split())
@@ -45,7 +46,7 @@ class Normaliser:
 
 
 def name_id(text: str) -> int:
-    """Return the identity of a normalised string: the first 63 bits of BLAKE2b over its UTF-8, as a non-negative int."""
+    """Return the identity of a normalised string: the first 63 bits of BLAKE2b over its UTF-8, as an int."""
     return int.from_bytes(hashlib.blake2b(text.encode()).digest()[:8], "big") >> 1
 
 

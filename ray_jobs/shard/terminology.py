@@ -204,11 +204,12 @@ def _digests(config: Config) -> dict[str, str]:
 def _summary(result: Result) -> str:
     """Return what was made, for people."""
     facts = result.names.facts
-    removed = ", ".join(f"{count:,} {name}" for name, count in facts["removed"].items() if count)
+    removed = ", ".join(f"{count:,} {name}" for name, count in facts["removed"].items() if count) or "none"
+    rows = sum(facts["rows"].values())
     lines = [
         f"names   {facts['names']:>12,}   of {facts['concepts']:,} concepts in {len(facts['languages'])} languages",
         f"pairs   {result.pairs.facts['pairs']:>12,}",
-        f"rows    {sum(facts['rows'].values()):>12,}   read, of which removed: {removed or 'none'}; malformed: {facts['rejects']:,}",
+        f"rows    {rows:>12,}   read, of which removed: {removed}; malformed: {facts['rejects']:,}",
     ]
     if result.held_out is not None:
         lines.append(f"queries {result.held_out.facts['queries']:>12,}   held out: {result.held_out.uri}/queries.txt")
