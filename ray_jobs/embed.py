@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import pyarrow.parquet as pq
@@ -19,6 +17,7 @@ from biomodels.models.spec import Pooling, model_digest, read_spec, resolve_mode
 from ray_jobs.config import JobConfig
 from ray_jobs.progress import bar
 from ray_jobs.session import session
+from ray_jobs.tasks import each, kept_files, say
 
 if TYPE_CHECKING:
     from biomodels.inference.text_encoder import TextEncoder
@@ -87,7 +86,7 @@ def main(config: Config) -> Manifest:
     inputs = {"names": names.digest, "model": digest}
     builder = ArtifactBuilder.begin(config.out, parts.KIND, config=config.byte_config(), inputs=inputs)
     if builder.finished:
-        _say(f"{config.out}: finished before, nothing to do")
+        say(f"{config.out}: finished before, nothing to do")
         return builder.finished
     bits = shuffle.part_bits(rows, config.part_rows, parts.MOST_BITS)
     started = time.monotonic()
@@ -119,21 +118,16 @@ def _split(builder: ArtifactBuilder, names: Artifact, normaliser: Normaliser, bi
     strings = dict(enumerate(kept_files(builder, [parts.strings_part(part) for part in numbers])))
     todo = [part for part in numbers if not (rows[part] and strings[part])]
     if todo:
-        sources = [{"file": file} for file in range(len(parts.name_files(names)))]
+        files = range(len(parts.name_files(names)))
+        spilled = each(lambda file: parts.spill_names(builder, names, file, bits), [(file,) for file in files])
+        spills = sorted(uri for uris in spilled for uri in uris)
 
-        def spill(row: dict[str, Any]) -> dict[str, Any]:
-            return {"file": row["file"], "spills": parts.spill_names(builder, names, row["file"], bits)}
-
-        spilled = {row["file"]: list(row["spills"]) for row in _each(sources, spill)}
-        spills = [uri for file in sorted(spilled) for uri in spilled[file]]
-
-        def write(row: dict[str, Any]) -> dict[str, Any]:
-            entry = parts.write_strings(builder, row["part"], spills, normaliser)[1]
-            return {"part": row["part"], "entry": entry.model_dump_json()}
+        def write(part: int) -> tuple[int, FileEntry]:
+            return part, parts.write_strings(builder, part, spills, normaliser)[1]
 
         with bar("distinct strings", len(numbers), "parts", done=len(numbers) - len(todo)) as progress:
-            for row in _each([{"part": part} for part in todo], write):
-                strings[row["part"]] = FileEntry.model_validate_json(row["entry"])
+            for part, written in each(write, [(part,) for part in todo]):
+                strings[part] = written
                 progress.update(1)
     return [entry for part in numbers if (entry := strings[part])]
 
@@ -148,7 +142,7 @@ def _encode(builder: ArtifactBuilder, strings: Sequence[FileEntry], config: Conf
     kept = kept_files(builder, paths)
     done = sum(entry.rows or 0 for entry in kept if entry)
     if done:
-        _say(f"kept {sum(map(bool, kept))} of {len(kept)} parts: {done:,} names not encoded again")
+        say(f"kept {sum(map(bool, kept))} of {len(kept)} parts: {done:,} names not encoded again")
     todo = [{"part": part} for part, entry in enumerate(kept) if not entry]
     if todo:
         pool = plan_pool(config.actors, config.gpus_per_actor)
@@ -227,20 +221,3 @@ def plan_pool(actors: int | None, gpus_per_actor: float | None) -> Pool:
     threads = max(1, min(sum(cores) // actors, *cores))
     share = 0.75 * sum(node["CPU"] for node in nodes) / actors
     return Pool(actors, threads, cpus=min(float(threads), max(0.01, round(share, 2))), gpus=gpus_per_actor)
-
-
-def _each(rows: list[dict[str, Any]], function: Callable[[dict[str, Any]], dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Run one Ray Data task per row; yield the results as they come."""
-    import ray.data
-
-    yield from ray.data.from_items(rows, override_num_blocks=len(rows)).map(function, num_cpus=1).iter_rows()
-
-
-def kept_files(builder: ArtifactBuilder, paths: Sequence[str]) -> list[FileEntry | None]:
-    """Verify in parallel which files an earlier run finished."""
-    with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as pool:
-        return list(pool.map(builder.kept, paths))
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from biomodels import schemas
 from biomodels.errors import ArtifactError
-from biomodels.terminology.normalise import keyed_hash
+from biomodels.terminology.normalise import name_id
 
 CONCEPTS = pa.schema([("concept_id", pa.string()), ("preferred_name", pa.string())])
 
@@ -33,9 +33,9 @@ class NameRow:
     preferred_name: str
 
 
-def concept_bucket(concept_id: str, buckets: int) -> int:
-    """Return which of the concept files holds a concept."""
-    return keyed_hash(0, concept_id) % buckets
+def concept_bucket(concept_id: str, bits: int) -> int:
+    """Return which of the 2^bits concept files holds a concept."""
+    return name_id(concept_id) >> (63 - bits)
 
 
 def _map(path: Path, schema: pa.Schema) -> list[pa.RecordBatch]:
@@ -59,12 +59,12 @@ class NameTable:
         self._ids = [batch.column(column).to_numpy() for batch in self._batches]
         self._first = np.array([ids[0] for ids in self._ids], dtype=np.int64)
 
-    def rows(self, name_id: int) -> list[dict[str, Any]]:
+    def rows(self, identity: int) -> list[dict[str, Any]]:
         """Return every row with this id; none if the shard lacks it."""
-        chunk = int(np.searchsorted(self._first, name_id, side="right")) - 1
+        chunk = int(np.searchsorted(self._first, identity, side="right")) - 1
         if chunk < 0:
             return []
-        start, stop = np.searchsorted(self._ids[chunk], [name_id, name_id + 1])
+        start, stop = np.searchsorted(self._ids[chunk], [identity, identity + 1])
         rows: list[dict[str, Any]] = self._batches[chunk].slice(start, stop - start).to_pylist()
         return rows
 

@@ -65,7 +65,8 @@ class ShardedIndex:
 
         self._shards = Shards({i: path(shard_file(i)) for i in chosen}, self.dimension)
         self._names = {i: NameTable(path(names_file(i))) for i in chosen}
-        self._concepts = [ConceptTable(path(concepts_file(i))) for i in range(int(facts["concept_buckets"]))]
+        self._concept_bits = int(facts["concept_bits"])
+        self._concepts = [ConceptTable(path(concepts_file(i))) for i in range(1 << self._concept_bits)]
 
     @classmethod
     def open(cls, uri: str, *, only: Sequence[int] | None = None, verify: bool = False) -> ShardedIndex:
@@ -142,7 +143,7 @@ class ShardedIndex:
 
     def preferred_name(self, concept_id: str) -> str | None:
         """Return a concept's preferred name, or None if the index lacks the concept."""
-        return self._concepts[concept_bucket(concept_id, len(self._concepts))].preferred_name(concept_id)
+        return self._concepts[concept_bucket(concept_id, self._concept_bits)].preferred_name(concept_id)
 
     def _row(self, row: dict[str, Any]) -> NameRow:
         types = tuple(row["semantic_types"] or ())

@@ -106,15 +106,19 @@ class _Shard:
         if coarse.lists is None:
             S_NK, I_NK = self._index.search(X_ND, width)
         else:
-            S_NP, I_NP = (np.ascontiguousarray(part[rows]) for part in coarse.lists)
-            parameters = self._faiss.SearchParametersIVF(nprobe=I_NP.shape[1])
-            S_NK, I_NK = np.empty((len(X_ND), width), np.float32), np.empty((len(X_ND), width), np.int64)
-            X_ND = np.ascontiguousarray(X_ND)
-            arrays = map(self._faiss.swig_ptr, (I_NP, S_NP, S_NK, I_NK))
-            # The wrapper for arrays, `search_preassigned`, takes no parameters, and the index is shared by threads.
-            pointer = self._faiss.swig_ptr(X_ND)
-            self._ivf.search_preassigned_c(len(X_ND), pointer, width, *arrays, False, parameters)
+            S_NK, I_NK = self._visit(X_ND, coarse.lists[0][rows], coarse.lists[1][rows], width)
         return np.where(I_NK < 0, np.float32(-np.inf), S_NK), I_NK
+
+    def _visit(self, X_ND: Scores, S_NP: Scores, I_NP: Ids, width: int) -> tuple[Scores, Ids]:
+        """Scan chosen lists. FAISS's Python wrapper takes nprobe from the index, which other threads may be changing."""
+        faiss = self._faiss
+        X_ND, S_NP, I_NP = (np.ascontiguousarray(part) for part in (X_ND, S_NP, I_NP))
+        S_NK = np.empty((len(X_ND), width), dtype=np.float32)
+        I_NK = np.empty((len(X_ND), width), dtype=np.int64)
+        pointers = [faiss.swig_ptr(array) for array in (X_ND, I_NP, S_NP, S_NK, I_NK)]
+        parameters = faiss.SearchParametersIVF(nprobe=I_NP.shape[1])
+        self._ivf.search_preassigned_c(len(X_ND), pointers[0], width, *pointers[1:], False, parameters)
+        return S_NK, I_NK
 
 
 def merge_topk(parts: Sequence[tuple[Scores, Ids]], k: int) -> tuple[Scores, Ids]:

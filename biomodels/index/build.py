@@ -1,0 +1,238 @@
+"""Build a sharded index from an `embeddings` artifact; every function here is one task's work.
+
+The coarse quantizer and the codec are trained once, on one thread, over a keyed sample; each shard then starts from
+that template. Parts and shards both are ranges of name_ids, so a shard reads only its own parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from biomodels import schemas, shuffle, storage
+from biomodels.artifacts import Artifact, ArtifactBuilder, FileEntry
+from biomodels.errors import UsageError
+from biomodels.index.cache import local_file
+from biomodels.index.engine import for_training, load_faiss
+from biomodels.index.factory import POINTS_PER_LIST, lists_of, new_index
+from biomodels.index.names import CONCEPTS, concept_bucket
+from biomodels.index.sharded import concepts_file, names_file, shard_file
+from biomodels.index.shards import Ids, Scores, unit
+from biomodels.inference.parts import embeddings_part, names_part, vectors
+from biomodels.terminology.hashing import mix
+
+TEMPLATE = "template.faiss"
+BATCH_ROWS = 1 << 16
+SPILL_CONCEPTS = 1 << 18
+_CANDIDATES = pa.schema([("concept_id", pa.string()), ("rank", pa.int8()), ("name", pa.string())])
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is built: picklable, and the same for all tasks."""
+
+    embeddings: Artifact
+    builder: ArtifactBuilder
+    factory: str
+    metric: str
+    shards: int
+    seed: int
+    train_sample: int | None
+    concept_bits: int
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of the embeddings, a power of two."""
+        return int(self.embeddings.facts["parts"])
+
+    @property
+    def strings(self) -> int:
+        """Number of vectors."""
+        return int(self.embeddings.facts["strings"])
+
+    @property
+    def dimension(self) -> int:
+        """Columns of each vector."""
+        return int(self.embeddings.facts["dimension"])
+
+    def bounds(self, shard: int) -> tuple[int, int]:
+        """Return a shard's first and last possible name_id: those that `shard_of` sends to it."""
+        first, after = (-(-(edge << 63) // self.shards) for edge in (shard, shard + 1))
+        return first, after - 1
+
+    def parts_of(self, shard: int) -> range:
+        """Return the parts that hold a shard's name_ids."""
+        shift = 64 - self.parts.bit_length()
+        first, last = self.bounds(shard)
+        return range(first >> shift, (last >> shift) + 1)
+
+
+def read_part(plan: Plan, part: int) -> tuple[Ids, Scores]:
+    """Read a part's name_ids and its vectors E_ND, scaled as the metric needs."""
+    table = plan.embeddings.read_table(plan.embeddings.entry(embeddings_part(part)))
+    E_ND = vectors(table["embedding"], plan.dimension)
+    return table["name_id"].to_numpy(), unit(E_ND) if plan.metric == "cosine" else E_ND
+
+
+def read_shard(plan: Plan, shard: int) -> Iterator[tuple[Ids, Scores]]:
+    """Read a shard's name_ids and vectors, part by part, in the order of name_id."""
+    first, last = plan.bounds(shard)
+    for part in plan.parts_of(shard):
+        ids, E_ND = read_part(plan, part)
+        inside = slice(np.searchsorted(ids, first), np.searchsorted(ids, last, side="right"))
+        if len(ids[inside]):
+            yield ids[inside], E_ND[inside]
+
+
+def sample(plan: Plan, size: int, *key: int) -> tuple[Ids, Scores]:
+    """Choose about `size` vectors: those whose keyed hash is small, in the order of that hash.
+
+    Args:
+        plan: what is built.
+        size: expected number; all vectors if there are no more.
+        key: what sets this choice apart from others under the same seed.
+    """
+    share = min(1.0, size / max(1, plan.strings))
+    found: list[tuple[Ids, Scores, Any]] = []
+    for part in range(plan.parts):
+        ids, E_ND = read_part(plan, part)
+        hashes = mix(plan.seed, *key, ids)
+        chosen = hashes / np.float64(2**64) < share if share < 1 else np.ones(len(ids), dtype=bool)
+        found.append((ids[chosen], E_ND[chosen], hashes[chosen]))
+    ids, E_ND, hashes = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.argsort(hashes, kind="stable")
+    return ids[order], E_ND[order]
+
+
+def train(plan: Plan) -> FileEntry:
+    """Train the empty index and publish it as `template.faiss`.
+
+    One thread, since a graph over the centroids is built in the order in which threads come.
+
+    Raises:
+        UsageError: the sample is too small for the factory.
+    """
+    faiss = for_training(load_faiss())
+    index = new_index(plan.factory, plan.dimension)
+    lists = lists_of(index)
+    size = plan.train_sample or max(BATCH_ROWS, POINTS_PER_LIST * lists)
+    if not index.is_trained:
+        _, E_ND = sample(plan, size)
+        ivf = faiss.try_extract_index_ivf(index)
+        if ivf is not None:
+            ivf.cp.seed = plan.seed
+            ivf.cp.min_points_per_centroid = 1
+            ivf.cp.max_points_per_centroid = len(E_ND)
+        try:
+            index.train(E_ND)
+        except RuntimeError as error:
+            reason = str(error).rsplit(": ", maxsplit=1)[-1].strip()
+            raise UsageError(
+                f"--factory {plan.factory}: cannot be trained on {len(E_ND)} of {plan.strings} vectors ({reason}); "
+                "choose one with fewer lists, or a larger --train-sample"
+            ) from error
+    return plan.builder.publish(TEMPLATE, lambda local: faiss.write_index(index, local))
+
+
+def fill_shard(plan: Plan, template: FileEntry, shard: int) -> FileEntry:
+    """Add a shard's vectors to the template, in the order of name_id, and publish it."""
+    faiss = for_training(load_faiss())
+    index = faiss.read_index(str(local_file(plan.builder.uri, template)))
+    for ids, E_ND in read_shard(plan, shard):
+        index.add_with_ids(np.ascontiguousarray(E_ND), np.ascontiguousarray(ids))
+
+    def write(local: str) -> int:
+        faiss.write_index(index, local)
+        return int(index.ntotal)
+
+    return plan.builder.publish(shard_file(shard), write)
+
+
+def write_names(plan: Plan, shard: int) -> FileEntry:
+    """Publish a shard's (concept, name) rows, and before them spill what they say about preferred names."""
+
+    def write(local: str) -> int:
+        best: dict[str, tuple[int, str]] = {}
+        spills = 0
+        rows = 0
+        with pa.OSFile(local, "wb") as sink, pa.ipc.new_file(sink, schemas.NAMES) as writer:
+            for table in _in_batches(_names_of(plan, shard)):
+                rows += table.num_rows
+                writer.write_batch(table.combine_chunks().to_batches()[0])
+                _keep_best(best, _candidates(table))
+                if len(best) > SPILL_CONCEPTS:
+                    _spill_concepts(plan, best, f"{shard:03d}-{spills:04d}")
+                    best, spills = {}, spills + 1
+        _spill_concepts(plan, best, f"{shard:03d}-{spills:04d}")
+        return rows
+
+    return plan.builder.publish(names_file(shard), write)
+
+
+def write_concepts(plan: Plan, bucket: int) -> FileEntry:
+    """Publish the preferred names of a bucket's concepts, once all names are written.
+
+    Of a concept's names the preferred ones come first, then English ones, then the first by code points.
+    """
+    folder = plan.builder.work("concepts")
+    best: dict[str, tuple[int, str]] = {}
+    for name in storage.list_files(folder):
+        found = shuffle.gather([storage.join(folder, name)], bucket, bucket + 1, _CANDIDATES)
+        _keep_best(best, zip(*(column.to_pylist() for column in found.columns), strict=True))
+    ids = sorted(best)
+    table = pa.table({"concept_id": ids, "preferred_name": [best[i][1] for i in ids]}, schema=CONCEPTS)
+
+    def write(local: str) -> int:
+        with pa.OSFile(local, "wb") as sink, pa.ipc.new_file(sink, CONCEPTS) as writer:
+            writer.write_table(table, max_chunksize=BATCH_ROWS)
+        return int(table.num_rows)
+
+    return plan.builder.publish(concepts_file(bucket), write)
+
+
+def _names_of(plan: Plan, shard: int) -> Iterator[pa.Table]:
+    first, last = plan.bounds(shard)
+    for part in plan.parts_of(shard):
+        files, path = storage.filesystem(plan.embeddings.file_uri(names_part(part)))
+        table = pq.read_table(path, filesystem=files)
+        ids = table["name_id"].to_numpy()
+        start, stop = np.searchsorted(ids, first), np.searchsorted(ids, last, side="right")
+        yield table.slice(start, stop - start)
+
+
+def _in_batches(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Join whole parts until they have `BATCH_ROWS`, so that the rows of one name_id stay together."""
+    waiting: list[pa.Table] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(piece.num_rows for piece in waiting) >= BATCH_ROWS:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if any(piece.num_rows for piece in waiting):
+        yield pa.concat_tables(waiting)
+
+
+def _candidates(table: pa.Table) -> Iterator[tuple[str, int, str]]:
+    columns = (table[name].to_pylist() for name in ("concept_id", "preferred", "language", "name"))
+    for concept_id, preferred, language, name in zip(*columns, strict=True):
+        yield concept_id, 2 * (not preferred) + (language != "en"), name
+
+
+def _keep_best(best: dict[str, tuple[int, str]], candidates: Iterable[tuple[str, int, str]]) -> None:
+    for concept_id, rank, name in candidates:
+        known = best.get(concept_id)
+        if known is None or (rank, name) < known:
+            best[concept_id] = (rank, name)
+
+
+def _spill_concepts(plan: Plan, best: dict[str, tuple[int, str]], name: str) -> None:
+    rows = [(concept_id, *best[concept_id]) for concept_id in sorted(best)]
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
+    table = pa.table(columns, schema=_CANDIDATES)
+    buckets = np.array([concept_bucket(row[0], plan.concept_bits) for row in rows], dtype=np.int64)
+    shuffle.spill(table, buckets, plan.concept_bits, plan.builder.work("concepts", f"{name}.arrow"))

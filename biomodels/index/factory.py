@@ -1,0 +1,77 @@
+"""Which FAISS index: the default by size, and the check of a factory string before any work is done."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from biomodels.errors import UsageError
+from biomodels.index.engine import load_faiss
+
+EXAMPLES = "Flat; IVF512,Flat; IVF4096,SQ8; IVF4096,PQ48; OPQ48,IVF4096,PQ48; IVF65536_HNSW32,SQ8"
+IVF_FROM = 10_000
+SQ8_FROM = 1_000_000
+HNSW_FROM = 65_536  # lists from which on a graph finds the nearest ones faster than comparing with all
+POINTS_PER_LIST = 64
+
+
+def default_factory(strings: int) -> str:
+    """Choose a factory string for a number of vectors.
+
+    - Below 10,000: `Flat`, exact; a query takes under a millisecond.
+    - From there on IVF with 4·√N lists, rounded down to a power of two: so a list holds √N/4 to √N/2 vectors, and
+      finding the lists costs about as much as scanning those visited.
+    - From 1,000,000 on `SQ8`, a byte per dimension in place of four, which costs under 0.2 points of recall@10.
+    - From 65,536 lists on, an HNSW graph over the centroids.
+    """
+    if strings < IVF_FROM:
+        return "Flat"
+    lists = 1 << int(math.log2(4 * math.sqrt(strings)))
+    return f"IVF{lists}{'_HNSW32' if lists >= HNSW_FROM else ''},{'SQ8' if strings >= SQ8_FROM else 'Flat'}"
+
+
+def new_index(factory: str, dimension: int) -> Any:
+    """Make an empty, untrained index for inner products.
+
+    Raises:
+        UsageError: FAISS does not know the string, or the index cannot hold ids in shards with one quantizer.
+    """
+    faiss = load_faiss()
+    try:
+        index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
+    except RuntimeError as error:
+        reason = str(error).rsplit(": ", maxsplit=1)[-1].strip()
+        raise UsageError(
+            f"--factory {factory}: faiss makes no index of {dimension} dimensions from it ({reason}); "
+            f"examples: {EXAMPLES}"
+        ) from error
+    if isinstance(index, (faiss.IndexFlat, faiss.IndexScalarQuantizer)):
+        with_ids = faiss.IndexIDMap(index)
+        with_ids.referenced_objects = [index]
+        return with_ids
+    ivf = faiss.try_extract_index_ivf(index)
+    if ivf is None or not isinstance(index, (faiss.IndexIVF, faiss.IndexPreTransform)):
+        raise UsageError(
+            f"--factory {factory}: {type(index).__name__} cannot be cut into shards that answer as one index; "
+            f"examples: {EXAMPLES}"
+        )
+    return index
+
+
+def lists_of(index: Any) -> int:
+    """Return the number of inverted lists, 1 for an index that has none."""
+    ivf = load_faiss().try_extract_index_ivf(index)
+    return 1 if ivf is None else int(ivf.nlist)
+
+
+def check_size(index: Any, factory: str, strings: int) -> None:
+    """Refuse more lists than vectors.
+
+    Raises:
+        UsageError: naming a factory that fits.
+    """
+    if lists_of(index) > strings:
+        raise UsageError(
+            f"--factory {factory}: {lists_of(index)} lists cannot be trained on {strings} vectors; "
+            f"for so many take {default_factory(strings)}"
+        )

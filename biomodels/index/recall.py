@@ -1,0 +1,134 @@
+"""Measure an index against exact search, and choose how many lists to visit.
+
+The queries are stored vectors, chosen by a keyed hash, each searched as if it were not there: the question is
+whether the nearest other names are found. Recall@k is the share of the k results whose exact score reaches that
+of the exact k-th neighbour, so that equal vectors do not count against the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from biomodels.index.shards import Ids, Scores, merge_topk
+
+CUTS = (1, 10, 100)
+WIDTH = 128  # exact neighbours kept, so that ties at the 100th place are seen
+TIE = 1e-6
+
+
+def exact(queries: tuple[Ids, Scores], corpus: Iterable[tuple[Ids, Scores]], width: int = WIDTH) -> tuple[Scores, Ids]:
+    """Find the nearest other vectors of each query by comparing with all.
+
+    Args:
+        queries: name_ids and vectors Q_ND.
+        corpus: pieces of name_ids and vectors, read one at a time.
+        width: neighbours to keep.
+
+    Returns:
+        S_NK and I_NK as `merge_topk` does.
+    """
+    ids, Q_ND = queries
+    best = np.empty((len(ids), 0), np.float32), np.empty((len(ids), 0), np.int64)
+    for piece_ids, E_MD in corpus:
+        S_NM = Q_ND @ E_MD.T
+        S_NM[ids[:, np.newaxis] == piece_ids[np.newaxis, :]] = -np.inf
+        kept = min(width, S_NM.shape[1])
+        top = np.argpartition(-S_NM, kept - 1, axis=1)[:, :kept]
+        S_NK = np.take_along_axis(S_NM, top, axis=1)
+        best = merge_topk([best, (S_NK, np.where(np.isneginf(S_NK), -1, piece_ids[top]))], width)
+    return best
+
+
+def recall_at(found: Ids, truth: tuple[Scores, Ids], k: int) -> float:
+    """Return recall@k of results I_NK (self removed) against exact neighbours; 1.0 if there is nothing to find."""
+    S_NK, I_NK = truth
+    wanted = np.minimum((I_NK >= 0).sum(axis=1), k)
+    hits = 0
+    for row, answer in enumerate(found[:, :k]):
+        if wanted[row]:
+            worthy = I_NK[row][S_NK[row] >= S_NK[row, wanted[row] - 1] - TIE]
+            hits += min(int(np.isin(answer, worthy).sum()), int(wanted[row]))
+    total = int(wanted.sum())
+    return hits / total if total else 1.0
+
+
+def without_self(I_NK: Ids, ids: Ids) -> Ids:
+    """Drop each query's own id from its results, or the last result where it is not among them."""
+    own = ids[:, np.newaxis] == I_NK
+    own[:, -1] |= ~own.any(axis=1)
+    return np.asarray(I_NK[~own].reshape(len(I_NK), -1))
+
+
+def calibrate(
+    search: Callable[[Scores, int, int], tuple[Scores, Ids]],
+    queries: tuple[Ids, Scores],
+    truth: tuple[Scores, Ids],
+    *,
+    lists: int,
+    target: float,
+) -> dict[str, Any]:
+    """Find the smallest nprobe whose recall@10 reaches `target`: by doubling, then by halving the gap.
+
+    Args:
+        search: `(X_ND, k, nprobe)` → S_NK, I_NK.
+        queries: name_ids and vectors, from the index.
+        truth: their exact neighbours.
+        lists: number of inverted lists, the largest nprobe.
+        target: recall@10 to reach. Where a codec keeps it out of reach, the smallest nprobe is taken that comes
+            within 0.001 of visiting all lists.
+
+    Returns:
+        `nprobe`, `reached` and the `curve`: for each nprobe tried, recall at 1, 10 and 100.
+    """
+    curve: dict[int, dict[str, float]] = {}
+
+    def recall(nprobe: int) -> float:
+        if nprobe not in curve:
+            found = without_self(search(queries[1], max(CUTS) + 1, nprobe)[1], queries[0])
+            curve[nprobe] = {f"recall_at_{k}": round(recall_at(found, truth, k), 6) for k in CUTS}
+        return curve[nprobe]["recall_at_10"]
+
+    def smallest(goal: float) -> int | None:
+        low, high = 0, 1
+        while recall(high) < goal:
+            if high == lists:
+                return None
+            low, high = high, min(2 * high, lists)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if recall(middle) >= goal else (middle, high)
+        return high
+
+    chosen = smallest(target)
+    reached = chosen is not None
+    if chosen is None:
+        chosen = smallest(recall(lists) - 0.001)
+    points = [{"nprobe": nprobe, **curve[nprobe]} for nprobe in sorted(curve)]
+    return {"nprobe": chosen, "reached": reached, "curve": points, "queries": len(queries[0]), "target": target}
+
+
+def plot(result: dict[str, Any], title: str) -> bytes:
+    """Draw the curve of `calibrate` as a PNG."""
+    import io
+
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(6, 4), dpi=120)
+    probes: NDArray[np.int64] = np.array([point["nprobe"] for point in result["curve"]])
+    for k in CUTS:
+        axes.plot(probes, [point[f"recall_at_{k}"] for point in result["curve"]], marker="o", label=f"recall@{k}")
+    axes.axhline(result["target"], color="grey", linewidth=0.8)
+    axes.axvline(result["nprobe"], color="grey", linewidth=0.8, linestyle="--")
+    axes.set(xscale="log", xlabel="nprobe", ylabel="recall against exact search", title=title)
+    axes.legend()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", bbox_inches="tight")
+    pyplot.close(figure)
+    return buffer.getvalue()
