@@ -54,15 +54,13 @@ def build_names(
         InputError: two different normalised strings have one id.
     """
     table = _distinct(records)
-    texts = table["name"].to_pylist()
-    strings = [normaliser(text) for text in texts]
     removed = 0
     if held_out is not None and len(held_out):
-        keep = ~np.isin(fold_ids(texts), held_out)
+        keep = ~np.isin(fold_ids(table["name"].to_pylist()), held_out)
         removed = int((~keep).sum())
         table = table.filter(pa.array(keep))
-        strings = [text for text, kept in zip(strings, keep.tolist(), strict=True) if kept]
-    ids = hash_strings(strings)
+    strings = normaliser.column(table["name"])
+    ids = hash_strings(strings.to_pylist())
     check_collisions(ids, strings)
     concepts = group_numbers(table["concept_id"])
     preferred = np.zeros(len(ids), dtype=bool)
@@ -87,17 +85,18 @@ def fold_ids(texts: list[str]) -> _Ints:
     return hash_strings(fold(text) for text in texts)
 
 
-def check_collisions(ids: _Ints, strings: list[str]) -> None:
+def check_collisions(ids: _Ints, strings: pa.Array) -> None:
     """Stop if one id stands for two different strings.
 
     Raises:
         InputError: naming both strings.
     """
     order = np.argsort(ids, kind="stable")
-    for row in np.flatnonzero(np.diff(ids[order]) == 0).tolist():
-        one, other = strings[order[row]], strings[order[row + 1]]
-        if one != other:
-            raise InputError(f"names {one!r} and {other!r} have the same name_id {ids[order[row]]}; remove one of them")
+    same = np.flatnonzero(np.diff(ids[order]) == 0)
+    ones, others = strings.take(pa.array(order[same])), strings.take(pa.array(order[same + 1]))
+    for row in pc.indices_nonzero(pc.not_equal(ones, others)).to_pylist():
+        one, other = ones[row].as_py(), others[row].as_py()
+        raise InputError(f"names {one!r} and {other!r} have the same name_id {ids[order[same[row]]]}; remove one")
 
 
 def _distinct(records: pa.Table) -> pa.Table:

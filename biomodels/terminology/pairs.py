@@ -32,6 +32,7 @@ MOST_BITS = 8
 SPILLED = PAIRS.append(pa.field("hash", pa.uint64()))
 
 _TEXT_ROWS = 200_000
+_DRAWS_AT_ONCE = 1 << 20
 _Ints = npt.NDArray[np.int64]
 _DRAW, _ORDER = 1, 2
 
@@ -39,8 +40,7 @@ _DRAW, _ORDER = 1, 2
 def choose_pairs(names: int, max_pairs: int, key: int) -> tuple[_Ints, _Ints]:
     """Choose pairs (i, j), i < j, among the combinations of `names` things.
 
-    All of them if they are at most `max_pairs` or `max_pairs` is 0. Otherwise `max_pairs` of them, uniformly: Floyd's
-    sampling of combination numbers, so that n²/2 pairs are never listed.
+    All of them if they are at most `max_pairs` or `max_pairs` is 0, else `max_pairs` of them, uniformly.
 
     Args:
         names: how many things there are, in an order that does not come from the input's rows.
@@ -48,17 +48,34 @@ def choose_pairs(names: int, max_pairs: int, key: int) -> tuple[_Ints, _Ints]:
         key: 64-bit key of the choice.
 
     Returns:
-        Two int64 arrays of equal length, sorted by (j, i).
+        Two int64 arrays of equal length.
     """
     total = names * (names - 1) // 2
     if max_pairs == 0 or total <= max_pairs:
         return _unrank(np.arange(total, dtype=np.int64))
-    tops = np.arange(total - max_pairs, total, dtype=np.int64)
-    draws = mix(key, tops) % (tops + 1).astype(np.uint64)
-    chosen: set[int] = set()
-    for top, draw in zip(tops.tolist(), draws.tolist(), strict=True):
-        chosen.add(top if draw in chosen else draw)
-    return _unrank(np.sort(np.fromiter(chosen, dtype=np.int64, count=max_pairs)))
+    return _unrank(_sample(np.array([total]), max_pairs, mix(key))[0])
+
+
+def _sample(totals: _Ints, count: int, keys: UInts) -> _Ints:
+    """Draw `count` distinct numbers below each total by Floyd's algorithm, so that nothing as long as a total is made.
+
+    Args:
+        totals: int64[n], each above `count`.
+        count: how many numbers to draw for each.
+        keys: uint64[n], of the draws.
+
+    Returns:
+        int64[n, count].
+    """
+    tops = totals[:, None] - count + np.arange(count)
+    draws = mix(keys[:, None], tops) % (tops + 1).astype(np.uint64)
+    rows = []
+    for first, row in zip(tops[:, 0].tolist(), draws.tolist(), strict=True):
+        chosen: set[int] = set()
+        for top, draw in enumerate(row, start=first):
+            chosen.add(top if draw in chosen else draw)
+        rows.append(list(chosen))
+    return np.array(rows, dtype=np.int64).reshape(len(totals), count)
 
 
 def _unrank(ranks: _Ints) -> tuple[_Ints, _Ints]:
@@ -90,10 +107,11 @@ def pair_indices(concepts: _Ints, max_pairs: int, seed: int) -> tuple[_Ints, _In
         i, j = _unrank(np.arange(size * (size - 1) // 2, dtype=np.int64))
         base = starts[whole & (sizes == size)]
         pieces.append(((base[:, None] + i).ravel(), (base[:, None] + j).ravel()))
-    keys = mix(seed, _DRAW, concepts[starts[~whole]]) if (~whole).any() else np.empty(0, np.uint64)
-    for start, size, key in zip(starts[~whole].tolist(), sizes[~whole].tolist(), keys.tolist(), strict=True):
-        i, j = choose_pairs(size, max_pairs, key)
-        pieces.append((start + i, start + j))
+    capped = np.flatnonzero(~whole)
+    for some in np.array_split(capped, -(-len(capped) * max_pairs // _DRAWS_AT_ONCE) or 1):
+        if len(some):
+            i, j = _unrank(_sample(totals[some], max_pairs, mix(seed, _DRAW, concepts[starts[some]])))
+            pieces.append(((starts[some, None] + i).ravel(), (starts[some, None] + j).ravel()))
     if not pieces:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     return np.concatenate([first for first, _ in pieces]), np.concatenate([second for _, second in pieces])
@@ -126,7 +144,7 @@ def pairs_of_names(names: pa.Table, normaliser: Normaliser, max_pairs: int, seed
     rows = order[np.flatnonzero(fresh)]
     names, concepts, ids = names.take(pa.array(rows)).combine_chunks(), concepts[rows], ids[rows]
     first, second = pair_indices(concepts, max_pairs, seed)
-    texts = pa.array([normaliser(text) for text in names["name"].to_pylist()], pa.string())
+    texts = normaliser.column(names["name"])
     one, two = pa.array(first), pa.array(second)
     return pa.table(
         [

@@ -96,9 +96,9 @@ def test_empty_tables():
 
 
 def test_one_id_for_two_strings_stops():
-    check_collisions(np.array([5, 5, 6]), ["a", "a", "b"])
+    check_collisions(np.array([5, 5, 6]), pa.array(["a", "a", "b"]))
     with pytest.raises(InputError, match="'a' and 'b' have the same name_id 5"):
-        check_collisions(np.array([5, 6, 5]), ["a", "c", "b"])
+        check_collisions(np.array([5, 6, 5]), pa.array(["a", "c", "b"]))
 
 
 def test_filters_report_what_they_remove():

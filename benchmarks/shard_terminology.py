@@ -1,0 +1,106 @@
+"""`shard terminology` beside the usual notebook: one Python process, a dict of sets, all combinations, a sample.
+
+Both read the same MRCONSO.RRF (plain or gzip) in one run, one after the other. The notebook writes the pairs as text;
+the job writes the names and pairs datasets, with rejects, preferred names and a shuffle on top.
+
+    python benchmarks/shard_terminology.py MRCONSO.RRF.gz
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import psutil
+
+SAMPLING_SECONDS = 0.1
+MAX_PAIRS = 50
+
+
+def notebook(source: str, out: str) -> None:
+    """Make the pairs the plain way."""
+    names = defaultdict(set)
+    opener = gzip.open if source.endswith(".gz") else open
+    with opener(source, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            fields = line.split("|")
+            if fields[16] == "N":
+                names[fields[0]].add(fields[14].lower())
+    random.seed(13)
+    with open(out, "w", encoding="utf-8") as sink:
+        for concept, synonyms in names.items():
+            pairs = list(itertools.combinations(sorted(synonyms), 2))
+            if len(pairs) > MAX_PAIRS:
+                pairs = random.sample(pairs, MAX_PAIRS)
+            sink.writelines(f"{concept}||{one}||{two}\n" for one, two in pairs)
+
+
+def measure(command: list[str]) -> tuple[float, float, float]:
+    """Run a command; return its seconds, the peak RSS of its largest process and of all its processes, in MiB."""
+    start = time.monotonic()
+    process = psutil.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    largest = together = 0
+    while process.poll() is None:
+        sizes = []
+        try:
+            for member in [process, *process.children(recursive=True)]:
+                try:
+                    sizes.append(member.memory_info().rss)
+                except psutil.Error:
+                    continue
+        except psutil.Error:
+            pass
+        largest, together = max([largest, *sizes]), max(together, sum(sizes))
+        time.sleep(SAMPLING_SECONDS)
+    if process.returncode:
+        raise SystemExit(f"failed with {process.returncode}: {' '.join(command)}")
+    return time.monotonic() - start, largest / 2**20, together / 2**20
+
+
+def count_rows(source: str) -> int:
+    """Return the number of lines."""
+    opener = gzip.open if source.endswith(".gz") else open
+    with opener(source, "rb") as stream:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(1 << 22), b""))
+
+
+def main(source: str) -> None:
+    """Print the table."""
+    rows = count_rows(source)
+    print(f"{source}: {rows:,} rows, {len(os.sched_getaffinity(0))} cores\n")
+    print(f"{'':12}{'seconds':>9}{'rows/s':>10}{'peak MiB, one process':>24}{'all processes':>16}")
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        commands = {
+            "notebook": [sys.executable, __file__, source, "--notebook", str(Path(folder, "pairs.txt"))],
+            "job": [
+                *(sys.executable, "-m", "ray_jobs", "shard", "terminology"),
+                *("--mrconso", source, "--out", str(Path(folder, "job")), "--max-pairs", str(MAX_PAIRS)),
+            ],
+        }
+        for name, command in commands.items():
+            results[name] = measure(command)
+            seconds, largest, together = results[name]
+            print(f"{name:12}{seconds:9.1f}{rows / seconds:10,.0f}{largest:24,.0f}{together:16,.0f}")
+    speed = results["notebook"][0] / results["job"][0]
+    memory = results["notebook"][1] / results["job"][1]
+    print(
+        f"\njob / notebook: {speed:.2f} times the speed, start of Ray included; largest process {1 / memory:.2f} times"
+    )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 4 and sys.argv[2] == "--notebook":
+        notebook(sys.argv[1], sys.argv[3])
+    elif len(sys.argv) == 2:
+        main(sys.argv[1])
+    else:
+        raise SystemExit(__doc__)
