@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from biomodels import errors
+from biomodels.errors import BiomodelsError
+
 Item = dict[str, Any]
 """Something that JSON can hold: a descriptor or a result. Data never travel this way."""
 
+
+_ERROR = "error_type"
 
 RESULT = pa.schema([("result", pa.string())])
 
@@ -39,14 +45,52 @@ def as_batch_task(task: Callable[[Item], Item]) -> Callable[[pa.Table], pa.Table
     """Wrap a task of items for `map_batches` on a column `item` of JSON."""
 
     def run(batch: pa.Table) -> pa.Table:
-        found = [task(json.loads(item)) for item in batch["item"].to_pylist()]
-        return pa.table({"result": [json.dumps(result) for result in found]}, RESULT)
+        return result_table([guarded(task, json.loads(item)) for item in batch["item"].to_pylist()])
 
     return run
 
 
+def guarded(task: Callable[..., Item], *arguments: Any) -> Item:
+    """Call a task; a user's error becomes a result, so that Ray prints no traceback of it."""
+    try:
+        return task(*arguments)
+    except BiomodelsError as error:
+        return failure(error)
+
+
+def failure(error: BiomodelsError) -> Item:
+    """Return an error in the form that `results` raises again."""
+    return {_ERROR: type(error).__name__, "message": str(error)}
+
+
+def result_table(found: Sequence[Item]) -> pa.Table:
+    """Return results as the batch that `results` reads."""
+    return pa.table({"result": [json.dumps(result) for result in found]}, RESULT)
+
+
 def results(dataset: Any) -> Iterator[Item]:
-    """Run a dataset whose rows are JSON in a column `result` and yield them."""
+    """Run a dataset whose rows are JSON in a column `result` and yield them.
+
+    Raises:
+        BiomodelsError: the first error that a task returned.
+    """
     for batch in dataset.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0):
         for text in batch["result"].to_pylist():
-            yield json.loads(text)
+            result = json.loads(text)
+            if _ERROR in result:
+                raise getattr(errors, result[_ERROR])(result["message"])
+            yield result
+
+
+@contextlib.contextmanager
+def block_size(count: int) -> Iterator[None]:
+    """Let Ray Data hand on blocks of about `count` bytes, so that each becomes a task of its own."""
+    from ray.data import DataContext
+
+    context = DataContext.get_current()
+    before = context.target_max_block_size
+    context.target_max_block_size = count
+    try:
+        yield
+    finally:
+        context.target_max_block_size = before

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from biomodels import storage
 from biomodels.artifacts import canonical_json, write_parquet
+from biomodels.errors import BiomodelsError
 from biomodels.schemas import REJECTS
 from biomodels.shuffle import bucket_of, spill
 from biomodels.terminology.blocks import Block, read_blocks
@@ -24,11 +25,23 @@ from biomodels.terminology.hashing import hash_column, mix
 from biomodels.terminology.names import MOST_BITS
 from biomodels.terminology.records import SourceFormat
 from biomodels.terminology.rejects import EXAMPLES, Reject, rejects_table
-from ray_jobs.fan_out import RESULT, results
+from ray_jobs.fan_out import block_size, failure, result_table, results
 from ray_jobs.progress import bar
 
 READER_CPUS, PARSER_CPUS = 0.2, 0.9
 """Logical CPUs of the reading task and of a parsing task: two parsers and the reader fit two CPUs."""
+
+_BLOCKS = pa.schema(
+    [
+        ("source", pa.int64()),
+        ("index", pa.int64()),
+        ("first_line", pa.int64()),
+        ("data", pa.large_binary()),
+        ("consumed", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+"""A block on its way from the reading task to a parsing task."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +129,6 @@ def _parse(plan: Plan, done: list[BlockSummary]) -> Iterator[BlockSummary]:
     """Parse the blocks that are not done."""
     import ray.data
 
-    ray.data.DataContext.get_current().target_max_block_size = plan.block_bytes  # else blocks wait in one bundle
     skip = {(summary.source, summary.index) for summary in done}
     count = len(plan.sources)
     dataset = (
@@ -127,7 +139,8 @@ def _parse(plan: Plan, done: list[BlockSummary]) -> Iterator[BlockSummary]:
         )
     )
     total = sum(_size(source.uri) for source in plan.sources)
-    with bar("reading", total, "B", done=sum(summary.consumed for summary in done)) as progress:
+    done_bytes = sum(summary.consumed for summary in done)
+    with block_size(plan.block_bytes), bar("reading", total, "B", done=done_bytes) as progress:
         for content in results(dataset):
             summary = BlockSummary.load(content)
             progress.update(summary.consumed)
@@ -135,20 +148,24 @@ def _parse(plan: Plan, done: list[BlockSummary]) -> Iterator[BlockSummary]:
 
 
 def _read(plan: Plan, skip: set[tuple[int, int]], batch: pa.Table) -> Iterator[pa.Table]:
-    """Yield a source's blocks as one-row tables."""
+    """Yield a source's blocks as one-row tables; an unreadable file ends with a row that holds the error."""
     for number in batch["source"].to_pylist():
         source = plan.sources[number]
-        for block in read_blocks(source.uri, plan.block_bytes, source.form.boundary):
-            if (number, block.index) not in skip:
-                content = {name: [value] for name, value in asdict(block).items() if name != "data"}
-                data = pa.array([block.data], pa.large_binary())
-                yield pa.table({"source": [number], **content, "data": data})
+        try:
+            for block in read_blocks(source.uri, plan.block_bytes, source.form.boundary):
+                if (number, block.index) not in skip:
+                    yield pa.Table.from_pylist([{"source": number, **asdict(block)}], schema=_BLOCKS)
+        except BiomodelsError as error:
+            yield pa.Table.from_pylist([{"source": number, "error": json.dumps(failure(error))}], schema=_BLOCKS)
 
 
 def _spill(plan: Plan, batch: pa.Table) -> pa.Table:
     """Spill the blocks of a batch and return their summaries as JSON."""
-    found = [_spill_block(plan, row.pop("source"), Block(**row)) for row in batch.to_pylist()]
-    return pa.table({"result": [json.dumps(asdict(summary)) for summary in found]}, RESULT)
+    found = []
+    for row in batch.to_pylist():
+        number, error = row.pop("source"), row.pop("error")
+        found.append(json.loads(error) if error else asdict(_spill_block(plan, number, Block(**row))))
+    return result_table(found)
 
 
 def _spill_block(plan: Plan, number: int, block: Block) -> BlockSummary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -9,7 +10,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from biomodels import storage
-from biomodels.artifacts import Artifact, ArtifactBuilder
+from biomodels.artifacts import MANIFEST, Artifact, ArtifactBuilder
 from biomodels.errors import InputError
 from biomodels.schemas import SCHEMA_VERSION
 from biomodels.terminology.filters import NameFilter
@@ -106,7 +107,8 @@ def main(config: Config) -> Result:
     from ray_jobs.shard.dictionary import export_dictionary
     from ray_jobs.shard.pair_parts import make_pairs
 
-    with session(config.num_cpus):
+    idle = all(storage.exists(storage.join(uri, MANIFEST)) for uri in (names_uri, pairs_uri))
+    with contextlib.nullcontext() if idle else session(config.num_cpus):
         if builder.finished is None:
             _make_names(config, builder, normaliser, chosen)
         names = Artifact.open(names_uri, "names")
@@ -162,11 +164,11 @@ def _make_names(config: Config, builder: ArtifactBuilder, normaliser: Normaliser
     if rejects.num_rows and builder.kept("rejects/rejects.parquet") is None:
         builder.publish_table("rejects/rejects.parquet", rejects)
     counts["removed"] = dict(removed) | counts["removed"]
-    rows = {
+    read = {
         source.role: sum(summary.rows for summary in summaries if summary.source == number)
         for number, source in enumerate(sources)
     }
-    builder.commit(counts | {"rows": rows, "rejects": rejects.num_rows, "normaliser": normaliser.name})
+    builder.commit(counts | {"rows": read, "rejects": rejects.num_rows, "normaliser": normaliser.name})
 
 
 def _sources(config: Config) -> list[Any]:
