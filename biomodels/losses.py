@@ -55,9 +55,9 @@ def multi_similarity(
     negative_NN = ~same_NN
     if string_ids_N is not None:
         negative_NN = negative_NN & (string_ids_N[:, None] != string_ids_N[None, :])
-    if miner_margin is not None:
+    if miner_margin is not None and len(labels_N):
         positive_NN, negative_NN = _mine(E_ND.detach(), positive_NN, negative_NN, miner_margin)
-    if len(labels_N) == 0 or (int(positive_NN.sum()) <= 1 and int(negative_NN.sum()) <= 1):
+    if int(positive_NN.sum()) <= 1 and int(negative_NN.sum()) <= 1:
         return 0.0 * S_NN.sum()
     pull_N = _log_one_plus_sum(-alpha * (S_NN - base), positive_NN) / alpha
     push_N = _log_one_plus_sum(beta * (S_NN - base), negative_NN) / beta

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -14,6 +15,7 @@ from pydantic import Field
 
 from biomodels import storage
 from biomodels.artifacts import Artifact, ArtifactBuilder, Manifest, digest_json
+from biomodels.errors import ArtifactError
 from biomodels.models.spec import EncoderSpec, Pooling, model_digest, read_spec, resolve_model
 from ray_jobs.config import JobConfig
 from ray_jobs.session import default_cpus, session
@@ -96,12 +98,14 @@ def main(config: Config) -> Manifest:
         say(f"{config.out}: finished before, nothing to do")
         return builder.finished
     started = time.monotonic()
-    pairs = _open_pairs(config, builder)
-    with session(config.num_cpus or max(default_cpus(), config.workers + 2)):
-        plan, checkpoint = _train(config, builder, pairs, spec)
+    plan = make_plan(config, _open_pairs(config, builder), builder, spec)
+    checkpoint = plan.checkpoints.latest()
+    if checkpoint is not None and checkpoint.step == plan.steps:
+        say(f"training was finished before: {plan.steps} of {plan.steps} steps kept")
+    else:
+        checkpoint = _train(config, plan, builder)
     trained = time.monotonic()
     facts = _publish(builder, plan, checkpoint, directory, spec)
-    facts |= {"workers": checkpoint.world_sizes[-1][1], "pairs": pairs.facts["pairs"]}
     seconds = {"train": round(trained - started, 2), "write": round(time.monotonic() - trained, 2)}
     return builder.commit(facts, run={"seconds": seconds})
 
@@ -120,27 +124,23 @@ def build_recipe(config: Config, spec: EncoderSpec) -> SapBert:
     )
 
 
-def _train(
-    config: Config, builder: ArtifactBuilder, pairs: Artifact, spec: EncoderSpec
-) -> tuple[TrainPlan, CheckpointManifest]:
-    """Train to the end, unless an earlier run did; return the plan and the last checkpoint."""
+def make_plan(config: Config, pairs: Artifact, builder: ArtifactBuilder, spec: EncoderSpec) -> TrainPlan:
+    """Return what the workers are told.
+
+    Raises:
+        InputError: there are too few pairs for a step.
+    """
     from ray_jobs.training.checkpoints import CheckpointStore
     from ray_jobs.training.engine import AdamW
-    from ray_jobs.training.launch import choose_device, fit
     from ray_jobs.training.loop import TrainPlan
-    from ray_jobs.training.reader import EpochReader
 
-    recipe = build_recipe(config, spec)
-    reader = EpochReader(
-        pairs, recipe.columns, seed=config.seed, batch_size=config.batch_size, drop_last=config.drop_last
-    )
     plan = TrainPlan(
-        recipe=recipe,
+        recipe=build_recipe(config, spec),
         model=storage.absolute(config.model) if storage.exists(config.model) else config.model,
         data=storage.absolute(pairs.uri),
         checkpoints=CheckpointStore(storage.absolute(builder.work("checkpoints")), digest_json(builder.identity)),
         optimizer=AdamW(config.learning_rate, config.weight_decay, config.clip, config.warmup_steps),
-        steps=config.steps or config.epochs * reader.steps_per_epoch,
+        steps=config.steps or 0,
         batch_size=config.batch_size,
         seed=config.seed,
         stage=config.zero_stage,
@@ -148,17 +148,26 @@ def _train(
         chunk_texts=config.micro_batch,
         drop_last=config.drop_last,
         checkpoint_every=config.checkpoint_every,
-        device=choose_device(config.device, config.workers),
     )
+    return replace(plan, steps=config.steps or config.epochs * plan.reader().steps_per_epoch)
+
+
+def _train(config: Config, plan: TrainPlan, builder: ArtifactBuilder) -> CheckpointManifest:
+    """Train to the last checkpoint, and return it."""
+    from ray_jobs.training.launch import choose_device, fit
+
+    with session(config.num_cpus or max(default_cpus(), config.workers + 2)):
+        fit(
+            plan,
+            workers=config.workers,
+            device=choose_device(config.device, config.workers),
+            storage_uri=storage.absolute(builder.work("ray")),
+            max_failures=config.max_failures,
+        )
     checkpoint = plan.checkpoints.latest()
     if checkpoint is None or checkpoint.step < plan.steps:
-        ray_records = storage.absolute(builder.work("ray"))
-        fit(plan, workers=config.workers, storage_uri=ray_records, max_failures=config.max_failures)
-        checkpoint = plan.checkpoints.latest()
-    else:
-        say(f"training was finished before: {plan.steps} of {plan.steps} steps kept")
-    assert checkpoint is not None and checkpoint.step == plan.steps
-    return plan, checkpoint
+        raise ArtifactError(f"{plan.checkpoints.uri}: the last checkpoint is damaged; run the same command again")
+    return checkpoint
 
 
 def _publish(
@@ -179,6 +188,8 @@ def _publish(
                 builder.publish(path.relative_to(written).as_posix(), partial(_copy, path))
     return {
         "steps": plan.steps,
+        "pairs": plan.reader().rows,
+        "workers": checkpoint.world_sizes[-1][1],
         "world_sizes": [list(change) for change in checkpoint.world_sizes],
         "model_digest": digest,
         "spec": spec.model_dump(),
@@ -195,7 +206,7 @@ def _pairs_digest(uri: str) -> str:
 
 
 def _open_pairs(config: Config, builder: ArtifactBuilder) -> Artifact:
-    """Open the pairs; a text file is imported into the work area first, and its rejected lines become part of the result."""
+    """Open the pairs. A text file is imported into the work area first; its rejected lines are part of the result."""
     from biomodels.terminology.pairs import import_pairs_text
 
     if not storage.is_file(config.pairs):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import pyarrow as pa
 import torch
@@ -98,9 +98,9 @@ class Recipe(Protocol):
             None. Such runs lie within one part of the dataset.
     """
 
-    name: str
-    columns: tuple[str, ...]
-    uncut: str | None
+    name: ClassVar[str]
+    columns: ClassVar[tuple[str, ...]]
+    uncut: ClassVar[str | None]
 
     def load(self, model: str) -> nn.Module:
         """Return the module in float32. Its forward takes `Inputs` and returns `Outputs`; parameters that no term

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 
 Precision = Literal["float32", "bf16"]
-ZeroStage = Literal[1, 2, 3]
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -37,11 +36,17 @@ class AdamW:
         return self.learning_rate * min(1.0, (step + 1) / (self.warmup_steps + 1))
 
 
-def build_engine(module: nn.Module, optimizer: AdamW, *, stage: ZeroStage, precision: Precision) -> Any:
+def build_engine(module: nn.Module, optimizer: AdamW, *, stage: int, precision: Precision) -> Any:
     """Wrap a float32 module; the process group must be there.
 
     Weights, gradients and optimizer states stay float32. `bf16` runs the forward under autocast, as the original ran
     in mixed precision, so nothing else depends on the precision.
+
+    Args:
+        module: on the CPU.
+        optimizer: its settings.
+        stage: of ZeRO: 1, 2 or 3.
+        precision: of the forward pass.
     """
     deepspeed = import_deepspeed()
     if precision == "bf16":

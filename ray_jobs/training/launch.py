@@ -40,12 +40,13 @@ class Board:
         return self._starts, self._step, self._loss
 
 
-def fit(plan: TrainPlan, *, workers: int, storage_uri: str, max_failures: int) -> None:
+def fit(plan: TrainPlan, *, workers: int, device: Device, storage_uri: str, max_failures: int) -> None:
     """Train to the last checkpoint.
 
     Args:
         plan: what to do.
         workers: how many processes, one CPU (or one GPU) each.
+        device: of every worker.
         storage_uri: where Ray Train may write its own records; nothing of ours depends on them.
         max_failures: how often dead workers are replaced; each time they go on from the last complete checkpoint.
 
@@ -57,10 +58,10 @@ def fit(plan: TrainPlan, *, workers: int, storage_uri: str, max_failures: int) -
     from ray.train.torch import TorchConfig, TorchTrainer
 
     board = ray.remote(num_cpus=0)(Board).remote()
-    on_gpu = plan.device == "cuda"
+    on_gpu = device == "cuda"
     trainer = TorchTrainer(
         train_worker,
-        train_loop_config={"plan": plan, "board": board},
+        train_loop_config={"plan": plan, "device": device, "board": board},
         torch_config=TorchConfig(backend="nccl" if on_gpu else "gloo"),
         scaling_config=ScalingConfig(num_workers=workers, use_gpu=on_gpu),
         run_config=RunConfig(
@@ -68,7 +69,7 @@ def fit(plan: TrainPlan, *, workers: int, storage_uri: str, max_failures: int) -
             name=f"train-{uuid.uuid4().hex[:12]}",
             storage_path=storage_uri,
             failure_config=FailureConfig(max_failures=max_failures),
-            worker_runtime_env={"env_vars": _worker_environment(plan.device)},
+            worker_runtime_env={"env_vars": _worker_environment(device)},
         ),
     )
     with _shown_progress(board, plan.steps):

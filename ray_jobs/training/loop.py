@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -21,7 +22,6 @@ from ray_jobs.training.checkpoints import CheckpointManifest, CheckpointStore
 from ray_jobs.training.engine import (
     AdamW,
     Precision,
-    ZeroStage,
     build_engine,
     full_states,
     import_deepspeed,
@@ -48,7 +48,6 @@ class TrainPlan:
         chunk_texts: see `accumulate_gradients`.
         drop_last: see `EpochReader`.
         checkpoint_every: steps between checkpoints.
-        device: of every worker.
     """
 
     recipe: Recipe
@@ -59,12 +58,11 @@ class TrainPlan:
     steps: int
     batch_size: int
     seed: int
-    stage: ZeroStage
+    stage: int
     precision: Precision
     chunk_texts: int | None
     drop_last: bool
     checkpoint_every: int
-    device: Device
 
     def reader(self) -> EpochReader:
         """Open the dataset."""
@@ -82,7 +80,7 @@ def train_worker(job: dict[str, Any]) -> str | None:
     """Train from the latest complete checkpoint to the last step; a checkpoint is written there too.
 
     Args:
-        job: `plan`, and `board`, the actor that shows progress.
+        job: `plan`, `device`, and `board`, the actor that shows progress.
 
     Returns:
         None, or why training had to stop: a condition that would only come again if a worker were started anew.
@@ -91,7 +89,7 @@ def train_worker(job: dict[str, Any]) -> str | None:
 
     plan: TrainPlan = job["plan"]
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    prepare_device(plan.device)
+    prepare_device(job["device"])
     checkpoint = _agree_on(plan.checkpoints.latest() if rank == 0 else None)
     start, curve, world_sizes = 0, [], []
     if checkpoint is not None:
@@ -139,13 +137,13 @@ def prepare_device(device: Device) -> None:
 def _engine(plan: TrainPlan, checkpoint: CheckpointManifest | None) -> Any:
     """Build the engine, with the states of the checkpoint if there is one."""
     module = plan.recipe.load(str(resolve_model(plan.model)))
-    options = {"stage": plan.stage, "precision": plan.precision}
+    build = partial(build_engine, module, plan.optimizer, stage=plan.stage, precision=plan.precision)
     if checkpoint is None:
-        engine = build_engine(module, plan.optimizer, **options)
+        engine = build()
     else:
         with plan.checkpoints.states(checkpoint) as states:
             module.load_state_dict(states.weights(), strict=False)
-            engine = build_engine(module, plan.optimizer, **options)
+            engine = build()
             restore_moments(engine, checkpoint.step, states.tensor)
     engine.train()
     return engine

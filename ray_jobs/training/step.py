@@ -65,7 +65,7 @@ def accumulate_gradients(engine: Any, batch: Batch, terms: Terms, key: StepKey, 
         pieces = [forward(chunk) for chunk in range(chunks)]
     leaves = _leaves(pieces, sizes)
     loss = _global_loss(terms(leaves, batch.groups))
-    value = float(loss)
+    value = float(loss.detach())
     if not np.isfinite(value):
         return value
     gradients = _output_gradients(loss, leaves)
