@@ -57,9 +57,8 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
     async def link(request: LinkRequest) -> JSONResponse:
         """Link mentions to concepts, best first."""
         if len(request.mentions) > settings.max_mentions:
-            raise UsageError(
-                f"mentions: has {len(request.mentions):,}, at most {settings.max_mentions:,} in one request"
-            )
+            given = len(request.mentions)
+            raise UsageError(f"mentions: at most {settings.max_mentions:,} in one request (given: {given:,})")
         if request.k > settings.max_k:
             raise UsageError(f"k: at most {settings.max_k:,} (given: {request.k})")
         answers = await service.link(request.mentions, request.k)
