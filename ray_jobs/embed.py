@@ -106,7 +106,12 @@ def main(config: Config) -> Manifest:
         "strings": sum(entry.rows or 0 for entry in strings),
     }
     seconds = {"split": round(split - started, 2), "encode": round(time.monotonic() - split, 2)}
-    return builder.commit(facts, run={"seconds": seconds})
+    return builder.commit(facts, run={"seconds": seconds, "model": _where(config.model)})
+
+
+def _where(model: str) -> str:
+    """Return a model's absolute path, or its Hub name, for those who look for it later."""
+    return os.path.abspath(os.path.expanduser(model)) if os.path.isdir(os.path.expanduser(model)) else model
 
 
 def _split(builder: ArtifactBuilder, names: Artifact, normaliser: Normaliser, bits: int) -> list[FileEntry]:

@@ -99,8 +99,15 @@ def main(config: Config) -> Manifest:
             "shards": config.shards,
             "concept_bits": plan.concept_bits,
         },
-        run={"seconds": seconds},
+        run={"seconds": seconds, **_model_of(config.embeddings)},
     )
+
+
+def _model_of(embeddings: str) -> dict[str, str]:
+    """Return where the model of the embeddings was, so that the service finds it without being told."""
+    path = storage.join(embeddings, "run.json")
+    record = storage.read_json(path) if storage.exists(path) else {}
+    return {"model": record["model"]} if "model" in record else {}
 
 
 def _build(plan: Plan, seconds: dict[str, float]) -> dict[str, list[FileEntry]]:

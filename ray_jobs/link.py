@@ -51,13 +51,13 @@ def main(config: Config) -> int:
     """
     from biomodels.index.sharded import ShardedIndex
     from biomodels.inference.text_encoder import TextEncoder
-    from biomodels.linking.linker import Linker, check_k
+    from biomodels.linking.linker import Linker, check_k, encoder_options
 
     if not config.mentions and config.file is None:
         raise UsageError("mentions: give at least one, on the command line or by --file")
     index = ShardedIndex.open(config.index)
     check_k(config.k, index)
-    linker = Linker(TextEncoder(config.model, threads=config.num_cpus), index)
+    linker = Linker(TextEncoder(config.model, threads=config.num_cpus, **encoder_options(index.facts)), index)
     count = 0
     for mentions in _chunks(_mentions(config)):
         answers = _link(linker, mentions, config.k)

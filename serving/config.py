@@ -62,15 +62,17 @@ def resolved(settings: AnySettings) -> AnySettings:
     from biomodels.linking.linker import require_same_model
 
     artifact = Artifact.open(settings.index, "index")
-    wanted = str(artifact.facts["model_digest"])
-    model = _absolute(settings.model or _model_beside(settings.index, wanted))
-    require_same_model(wanted, _digest(model))
+    facts = artifact.facts
+    wanted = str(facts["model_digest"])
+    model = _absolute(settings.model or _model_beside(settings.index, facts))
+    require_same_model(wanted, _digest(model, facts))
     index = settings.index if "://" in settings.index else os.path.abspath(os.path.expanduser(settings.index))
     return settings.model_copy(update={"index": index, "model": model})
 
 
-def _model_beside(index: str, wanted: str) -> str:
+def _model_beside(index: str, facts: dict[str, Any]) -> str:
     """Return the model that the index's `run.json` remembers, if it is still there and the same."""
+    wanted = facts["model_digest"]
     remedy = f"give --model, the model with digest {wanted}"
     path = storage.join(index, "run.json")
     record: dict[str, Any] = storage.read_json(path) if storage.exists(path) else {}
@@ -78,7 +80,7 @@ def _model_beside(index: str, wanted: str) -> str:
     if not isinstance(model, str):
         raise UsageError(f"{index}: does not record where its model is; {remedy}")
     try:
-        found = _digest(model)
+        found = _digest(model, facts)
     except BiomodelsError as error:
         raise UsageError(f"{index}: its model was at {model}, which cannot be used now ({error}); {remedy}") from error
     if found != wanted:
@@ -86,11 +88,12 @@ def _model_beside(index: str, wanted: str) -> str:
     return model
 
 
-def _digest(model: str) -> str:
+def _digest(model: str, facts: dict[str, Any]) -> str:
+    from biomodels.linking.linker import encoder_options
     from biomodels.models.spec import model_digest, read_spec, resolve_model
 
     directory = resolve_model(model)
-    return model_digest(directory, read_spec(directory))
+    return model_digest(directory, read_spec(directory, **encoder_options(facts)))
 
 
 def _absolute(model: str) -> str:

@@ -21,7 +21,7 @@ from biomodels.artifacts import Artifact
 from biomodels.index.names import NameRow
 from biomodels.index.sharded import KIND, ShardedIndex, merge_topk, shard_of
 from biomodels.inference.text_encoder import TextEncoder
-from biomodels.linking.linker import Candidate, Linker
+from biomodels.linking.linker import Candidate, Linker, encoder_options
 from biomodels.terminology.normalise import Normaliser
 from serving.api import create_app
 from serving.config import Settings
@@ -45,7 +45,8 @@ class EncoderReplica:
     """The model. Requests that arrive together are encoded together."""
 
     def __init__(self, settings: Settings) -> None:
-        self._encoder = TextEncoder(str(settings.model), threads=settings.threads)
+        options = encoder_options(Artifact.open(settings.index, KIND).facts)
+        self._encoder = TextEncoder(str(settings.model), threads=settings.threads, **options)
         self.encode.set_max_batch_size(settings.max_batch)
         self.encode.set_batch_wait_timeout_s(settings.batch_wait_ms / 1000)
         self._encoder.encode(["warm up"])

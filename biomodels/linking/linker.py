@@ -140,6 +140,15 @@ def require_same_model(index_model: str, model: str) -> None:
         )
 
 
+def encoder_options(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `TextEncoder` and `read_spec` must be told to encode as the makers of the index did.
+
+    An index may have been made with another pooling or length than its model's directory records.
+    """
+    spec = facts["spec"]
+    return {name: spec[name] for name in ("pooling", "max_length", "normalise")}
+
+
 def check_k(k: int, index: Index) -> None:
     """Refuse a number of concepts that the index cannot answer.
 

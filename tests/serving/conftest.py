@@ -85,6 +85,7 @@ def build_index(directory: Path, model: str, *, shards: int = 2) -> str:
         write_arrow(concepts_file(bucket), CONCEPTS, concepts)
     facts = {
         "model_digest": encoder.digest,
+        "spec": encoder.spec.model_dump(),
         "dimension": encoder.dimension,
         "metric": "cosine",
         "factory": "IVF4,Flat",
