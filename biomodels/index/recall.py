@@ -71,7 +71,7 @@ def calibrate(
     lists: int,
     target: float,
 ) -> dict[str, Any]:
-    """Find the smallest nprobe whose recall@10 reaches `target`: by doubling, then by halving the gap.
+    """Find a small nprobe whose recall@10 reaches `target`: the first power of two that does, or 3/4 of it if that does.
 
     Args:
         search: `(X_ND, k, nprobe)` → S_NK, I_NK.
@@ -93,15 +93,13 @@ def calibrate(
         return curve[nprobe]["recall_at_10"]
 
     def smallest(goal: float) -> int | None:
-        low, high = 0, 1
-        while recall(high) < goal:
-            if high == lists:
+        nprobe = 1
+        while recall(nprobe) < goal:
+            if nprobe == lists:
                 return None
-            low, high = high, min(2 * high, lists)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if recall(middle) >= goal else (middle, high)
-        return high
+            nprobe = min(2 * nprobe, lists)
+        between = 3 * nprobe // 4
+        return between if between > nprobe // 2 and recall(between) >= goal else nprobe
 
     chosen = smallest(target)
     reached = chosen is not None

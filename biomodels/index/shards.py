@@ -110,9 +110,9 @@ class _Shard:
         return np.where(I_NK < 0, np.float32(-np.inf), S_NK), I_NK
 
     def _visit(self, X_ND: Scores, S_NP: Scores, I_NP: Ids, width: int) -> tuple[Scores, Ids]:
-        """Scan chosen lists. FAISS's Python wrapper takes nprobe from the index, which other threads may be changing."""
+        """Scan chosen lists; FAISS's Python wrapper would take nprobe from the index, which all threads share."""
         faiss = self._faiss
-        X_ND, S_NP, I_NP = (np.ascontiguousarray(part) for part in (X_ND, S_NP, I_NP))
+        X_ND, S_NP, I_NP = np.ascontiguousarray(X_ND), np.ascontiguousarray(S_NP), np.ascontiguousarray(I_NP)
         S_NK = np.empty((len(X_ND), width), dtype=np.float32)
         I_NK = np.empty((len(X_ND), width), dtype=np.int64)
         pointers = [faiss.swig_ptr(array) for array in (X_ND, I_NP, S_NP, S_NK, I_NK)]
