@@ -64,3 +64,74 @@ def ray_session():
 
     with session(num_cpus=4):
         yield
+
+
+CONCEPTS = {
+    "C01": ["Melanoma", "malignant melanoma", "melanoma of the skin"],
+    "C02": ["Nevus", "mole", "melanocytic nevus"],
+    "C03": ["Mole", "Talpidae"],
+    "C04": ["Short stature", "small stature", "decreased body height"],
+    "C05": ["Myocardial infarction", "heart attack"],
+    "C06": ["Heart failure", "cardiac failure", "congestive heart failure"],
+    "C07": ["Seizure", "epileptic seizure", "fit"],
+    "C08": ["Renal cell carcinoma", "kidney cancer", "hypernephroma"],
+    "C09": ["Pneumonia", "lung infection"],
+    "C10": ["<b>Rash</b>", "skin rash", "exanthema & erythema"],
+    **{f"D{i:02d}": [f"syndrome type {i}", f"disorder {i} of the liver"] for i in range(40)},
+}
+"""Concept → its names, the preferred one first. "mole" is a homonym."""
+
+
+@pytest.fixture(scope="session")
+def small_index(tmp_path_factory: pytest.TempPathFactory, minilm: str) -> str:
+    """An index of `CONCEPTS` in two shards, IVF4, nprobe 1, made by MiniLM with the library and without Ray."""
+    import pyarrow as pa
+
+    from biomodels import schemas
+    from biomodels.artifacts import Artifact, ArtifactBuilder
+    from biomodels.index import build
+    from biomodels.inference import parts
+    from biomodels.inference.text_encoder import TextEncoder
+    from biomodels.terminology.normalise import Normaliser, name_id
+
+    directory, encoder, normalise = tmp_path_factory.mktemp("small"), TextEncoder(minilm), Normaliser()
+    rows = [
+        (concept, name_id(normalise(name)), name, "en", "TEST", "SY" if i else "PT", not i, ["T047"])
+        for concept, names in CONCEPTS.items()
+        for i, name in enumerate(names)
+    ]
+    rows.sort(key=lambda row: (row[1], row[0]))
+    table = pa.table(list(map(list, zip(*rows, strict=True))), schema=schemas.NAMES)
+    embeddings = ArtifactBuilder.begin(str(directory / "embeddings"), parts.KIND, config={}, inputs={})
+    embeddings.publish_table(parts.names_part(0), table)
+    strings = embeddings.publish_table(parts.strings_part(0), parts.distinct_strings(table, normalise))
+    parts.encode_part(embeddings, 0, encoder, "float32")
+    facts = {
+        "model_digest": encoder.digest,
+        "spec": encoder.spec.model_dump(),
+        "dimension": encoder.dimension,
+        "normaliser": normalise.name,
+        "names": len(rows),
+        "strings": strings.rows,
+    }
+    embeddings.commit(facts | {"parts": 1})
+    builder = ArtifactBuilder.begin(str(directory / "index"), "index", config={}, inputs={"model": encoder.digest})
+    plan = build.Plan(
+        embeddings=Artifact.open(embeddings.uri),
+        builder=builder,
+        factory="IVF4,Flat",
+        metric="cosine",
+        shards=2,
+        seed=1,
+        train_sample=None,
+        concept_bits=1,
+    )
+    template = build.train(plan)
+    for shard in range(plan.shards):
+        build.fill_shard(plan, template, shard)
+        build.write_names(plan, shard)
+    for bucket in range(1 << plan.concept_bits):
+        build.write_concepts(plan, bucket)
+    chosen = {"factory": plan.factory, "metric": plan.metric, "shards": 2, "nprobe": 1, "concept_bits": 1}
+    builder.commit(facts | chosen | {"concepts": len(CONCEPTS)}, run={"model": minilm})
+    return builder.uri
