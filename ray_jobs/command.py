@@ -117,7 +117,8 @@ def _option(name: str, info: FieldInfo) -> Any:
         shown = info.default if not isinstance(info.default, tuple) else ",".join(map(str, info.default))
         text += f" [default: {shown}]"
     if kind is bool:
-        return Annotated[bool | None, typer.Option(help=text, show_default=False)]
+        flags = [str(extra["flags"])] if isinstance(extra, dict) and "flags" in extra else []
+        return Annotated[bool | None, typer.Option(*flags, help=text, show_default=False)]
     if get_origin(kind) is Literal:
         metavar = "|".join(map(str, get_args(kind)))
     else:

@@ -45,7 +45,7 @@ class _Mention(NamedTuple):
 
 
 def main(config: Config) -> int:
-    """Link mentions to concepts, best first; writes to standard output and returns the number of mentions.
+    """Link mentions to the concepts of an index, best first.
 
     Mentions come from the command line, a file, or both. A file is read and answered a few hundred lines at a time.
     """

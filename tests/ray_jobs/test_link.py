@@ -89,6 +89,14 @@ def test_an_index_of_another_model_is_refused(run, tiny_bert):
         run("mole", model=tiny_bert)
 
 
+def test_the_flag_is_called_json(small_index, minilm, capsys):
+    from ray_jobs.__main__ import build_app
+
+    command = ["link", "mole", "--index", small_index, "--model", minilm, "--json", "--k", "1"]
+    build_app()(command, standalone_mode=False)
+    assert json.loads(capsys.readouterr().out)["mention"] == "mole"
+
+
 def test_options_are_checked():
     with pytest.raises(UsageError, match="--index is required; --model is required"):
         load(link.Config, None, {"mentions": ["mole"]})
