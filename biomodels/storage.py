@@ -25,7 +25,8 @@ CHUNK_BYTES = 1 << 22
 def filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
     """Return the file system of `uri` and the path inside it; a plain path is made absolute."""
     if "://" in uri:
-        return pafs.FileSystem.from_uri(uri)
+        found: tuple[pafs.FileSystem, str] = pafs.FileSystem.from_uri(uri)
+        return found
     return pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(uri))
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from tqdm import tqdm
 
 
-def bar(label: str, total: int | None, unit: str, *, done: int = 0) -> tqdm[None]:
+def bar(label: str, total: int | None, unit: str, *, done: int = 0) -> tqdm[Any]:
     """Return a bar on stderr.
 
     Args:
