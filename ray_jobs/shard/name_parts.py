@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from biomodels import storage
 from biomodels.artifacts import ArtifactBuilder, canonical_json
-from biomodels.schemas import NAMES
 from biomodels.shuffle import gather, part_bits
 from biomodels.terminology.names import MOST_BITS, ROWS_PER_PART, build_names, fold_ids
 from biomodels.terminology.normalise import Normaliser
@@ -21,6 +20,7 @@ from biomodels.terminology.pairs import part_name
 from biomodels.terminology.records import RECORDS, TYPES
 from ray_jobs.fan_out import Item, fan_out
 from ray_jobs.progress import bar
+from ray_jobs.shard.pair_parts import PairSpills
 from ray_jobs.shard.source_blocks import BlockSummary
 
 
@@ -66,14 +66,14 @@ class SpilledNames:
 
 
 def make_parts(
-    builder: ArtifactBuilder, spilled: SpilledNames, normaliser: Normaliser, held_out: list[str]
+    builder: ArtifactBuilder, spilled: SpilledNames, pairs: PairSpills, held_out: list[str]
 ) -> dict[str, Any]:
     """Publish all parts of the names dataset and return their counts together; finished parts are kept.
 
     Args:
         builder: the names artifact in the making.
         spilled: the filtered records.
-        normaliser: of the names' ids.
+        pairs: where the tasks spill the parts' pairs; its normaliser is that of the names' ids.
         held_out: strings that must not occur in any case.
     """
     folds = builder.work("held_out.int64")
@@ -81,7 +81,7 @@ def make_parts(
     total: dict[str, Counter[str]] = {"plain": Counter()}
     items = [{"part": part} for part in spilled.parts]
     with bar("names", spilled.rows, "rows") as progress:
-        for counts in fan_out(partial(_make_part, builder, spilled, normaliser, folds), items):
+        for counts in fan_out(partial(_make_part, builder, spilled, pairs, folds), items):
             progress.update(counts["names"] + sum(counts["removed"].values()))
             for key, value in counts.items():
                 if isinstance(value, dict):
@@ -92,15 +92,16 @@ def make_parts(
     return {**plain, **{key: dict(value) for key, value in total.items()}}
 
 
-def _make_part(builder: ArtifactBuilder, spilled: SpilledNames, normaliser: Normaliser, folds: str, item: Item) -> Item:
+def _make_part(builder: ArtifactBuilder, spilled: SpilledNames, pairs: PairSpills, folds: str, item: Item) -> Item:
     path, stats = part_name(item["part"]), builder.work("counts", f"{item['part']:05d}.json")
     if builder.kept(path) is not None:
         kept: Item = storage.read_json(stats)
         return kept
     held_out = np.frombuffer(storage.read_bytes(folds), dtype=np.int64)
-    table, counts = spilled.build(item["part"], normaliser, held_out)
+    table, counts = spilled.build(item["part"], pairs.normaliser, held_out)
     storage.publish_bytes(canonical_json(counts), stats)  # before the ledger's entry, so that a kept part has counts
-    builder.publish_table(path, table.cast(NAMES))
+    entry = builder.publish_table(path, table)
+    pairs.spill(item["part"], entry.sha256, table)
     return counts  # type: ignore[no-any-return]
 
 

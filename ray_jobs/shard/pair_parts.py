@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
+import pyarrow as pa
+
 from biomodels import storage
-from biomodels.artifacts import Artifact, ArtifactBuilder, canonical_json
+from biomodels.artifacts import WORK, Artifact, ArtifactBuilder, canonical_json
 from biomodels.schemas import SCHEMA_VERSION
 from biomodels.shuffle import part_bits
 from biomodels.terminology.normalise import Normaliser
@@ -13,60 +16,87 @@ from biomodels.terminology.pairs import MOST_BITS, ROWS_PER_PART, gather_part, p
 from ray_jobs.fan_out import Item, fan_out
 from ray_jobs.progress import bar
 
+COLUMNS = ["concept_id", "name_id", "name", "language", "source"]
+"""What pairs are made of."""
 
-def make_pairs(names: Artifact, out: str, *, max_pairs: int, seed: int) -> Artifact:
-    """Make the pairs artifact of a names artifact; finished work is kept.
 
-    Args:
-        names: the names.
-        out: where the pairs go.
-        max_pairs: the most pairs of one concept; 0 for no cap.
-        seed: of the choice and of the order.
+@dataclass(frozen=True)
+class PairSpills:
+    """Pairs by parts of the names dataset, spilled in the work area of the pairs artifact at `out`.
+
+    A spill says which content of which part it was made from, so that only what fits is used. The task that makes a
+    part of the names spills its pairs too, while it has the table; only what is missing is made later.
     """
-    config = {"max_pairs": max_pairs, "seed": seed}
+
+    out: str
+    normaliser: Normaliser
+    max_pairs: int
+    seed: int
+
+    def uri(self, part: int) -> str:
+        """Return where the pairs of a part lie."""
+        return storage.join(self.out, WORK, "spill", f"{part:05d}.arrow")
+
+    def kept(self, part: int, sha256: str) -> int | None:
+        """Return the number of pairs spilled from the part of this SHA-256, or None if there is no such spill."""
+        mark = self.uri(part) + ".json"
+        if not storage.exists(mark):
+            return None
+        found = storage.read_json(mark)
+        return int(found["pairs"]) if found["made_from"] == self._made_from(sha256) else None
+
+    def spill(self, part: int, sha256: str, names: pa.Table) -> int:
+        """Spill the pairs of a part, whose file has this SHA-256, and return their number."""
+        pairs = pairs_of_names(names.select(COLUMNS), self.normaliser, self.max_pairs, self.seed)
+        spill_pairs(pairs, self.uri(part))
+        mark = {"pairs": pairs.num_rows, "made_from": self._made_from(sha256)}
+        storage.publish_bytes(canonical_json(mark), self.uri(part) + ".json")
+        return int(pairs.num_rows)
+
+    def _made_from(self, sha256: str) -> list[str | int]:
+        return [sha256, self.max_pairs, self.seed]
+
+
+def make_pairs(names: Artifact, spills: PairSpills) -> Artifact:
+    """Make the pairs artifact of a names artifact; finished work is kept."""
+    config = {"max_pairs": spills.max_pairs, "seed": spills.seed}
     builder = ArtifactBuilder.begin(
-        out, "pairs", config=config, inputs={"names": names.digest}, schema_version=SCHEMA_VERSION
+        spills.out, "pairs", config=config, inputs={"names": names.digest}, schema_version=SCHEMA_VERSION
     )
     if builder.finished is not None:
-        return Artifact.open(out, "pairs")
-    normaliser = Normaliser.from_name(names.facts["normaliser"])
+        return Artifact.open(spills.out, "pairs")
     parts = names.files("part-")
-    spills = [builder.work("spill", f"{part:05d}.arrow") for part in range(len(parts))]
-    items = [{"part": part} for part in range(len(parts))]
-    pairs = 0
-    task = partial(_spill_part, names, normaliser, spills, max_pairs=max_pairs, seed=seed)
-    with bar("choosing pairs", names.facts["names"], "names") as progress:
-        for counts in fan_out(task, items):
-            pairs += counts["pairs"]
-            progress.update(counts["names"])
+    known = {part: spills.kept(part, entry.sha256) for part, entry in enumerate(parts)}
+    pairs = sum(count or 0 for count in known.values())
+    missing = [{"part": part} for part, count in known.items() if count is None]
+    if missing:
+        with bar("choosing pairs", sum(parts[item["part"]].rows or 0 for item in missing), "names") as progress:
+            for counts in fan_out(partial(_spill_part, names, spills), missing):
+                pairs += counts["pairs"]
+                progress.update(counts["names"])
+    _shuffle(builder, [spills.uri(part) for part in range(len(parts))], pairs)
+    builder.commit({"pairs": pairs, "normaliser": spills.normaliser.name})
+    return Artifact.open(spills.out, "pairs")
+
+
+def _shuffle(builder: ArtifactBuilder, uris: list[str], pairs: int) -> None:
+    """Publish the parts of the dataset that an earlier run has not finished."""
     bits = part_bits(pairs, ROWS_PER_PART, MOST_BITS)
-    todo = [{"part": part} for part in range(1 << bits) if builder.kept(part_name(part)) is None]
-    done = sum(entry.rows or 0 for entry in builder.entries())
+    kept = {part: builder.kept(part_name(part)) for part in range(1 << bits)}
+    todo = [{"part": part} for part, entry in kept.items() if entry is None]
+    done = sum(entry.rows or 0 for entry in kept.values() if entry is not None)
     with bar("shuffling pairs", pairs, "pairs", done=done) as progress:
-        for counts in fan_out(partial(_shuffle_part, builder, spills, bits), todo):
+        for counts in fan_out(partial(_shuffle_part, builder, uris, bits), todo):
             progress.update(counts["pairs"])
-    builder.commit({"pairs": pairs, "normaliser": normaliser.name})
-    return Artifact.open(out, "pairs")
 
 
-def _spill_part(
-    names: Artifact, normaliser: Normaliser, spills: list[str], item: Item, *, max_pairs: int, seed: int
-) -> Item:
-    part = item["part"]
-    finished = spills[part] + ".json"
-    if storage.exists(finished):
-        kept: Item = storage.read_json(finished)
-        return kept
-    columns = ["concept_id", "name_id", "name", "language", "source"]
-    table = names.read_table(names.files("part-")[part], columns)
-    pairs = pairs_of_names(table, normaliser, max_pairs, seed)
-    spill_pairs(pairs, spills[part])
-    counts = {"pairs": pairs.num_rows, "names": table.num_rows}
-    storage.publish_bytes(canonical_json(counts), finished)
-    return counts
+def _spill_part(names: Artifact, spills: PairSpills, item: Item) -> Item:
+    entry = names.files("part-")[item["part"]]
+    table = names.read_table(entry, COLUMNS)
+    return {"pairs": spills.spill(item["part"], entry.sha256, table), "names": table.num_rows}
 
 
-def _shuffle_part(builder: ArtifactBuilder, spills: list[str], bits: int, item: Item) -> Item:
-    table, _ = gather_part(spills, item["part"], bits)
+def _shuffle_part(builder: ArtifactBuilder, uris: list[str], bits: int, item: Item) -> Item:
+    table, _ = gather_part(uris, item["part"], bits)
     builder.publish_table(part_name(item["part"]), table)
     return {"pairs": table.num_rows}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -16,6 +16,9 @@ from biomodels.schemas import SCHEMA_VERSION
 from biomodels.terminology.filters import NameFilter
 from biomodels.terminology.normalise import Normaliser
 from ray_jobs.config import CommaList, JobConfig
+
+if TYPE_CHECKING:
+    from ray_jobs.shard.pair_parts import PairSpills
 
 EXAMPLE = (
     "python -m ray_jobs shard terminology --mrconso MRCONSO.RRF.gz --mrsty MRSTY.RRF.gz --languages ENG --out data/umls"
@@ -87,8 +90,8 @@ def main(config: Config) -> Result:
     Malformed rows go to OUT/names/rejects. Suppressed and obsolete names are dropped unless asked for; the manifest
     says how many rows each filter removed. Run again, it goes on where it stopped.
     """
+    config = config.model_copy(update=_absolute(config))
     names_uri, pairs_uri = storage.join(config.out, "names"), storage.join(config.out, "pairs")
-    normaliser = Normaliser(config.lowercase)
     chosen = NameFilter.of(
         config.languages,
         config.sources,
@@ -105,14 +108,15 @@ def main(config: Config) -> Result:
     )
     from ray_jobs.session import session
     from ray_jobs.shard.dictionary import export_dictionary
-    from ray_jobs.shard.pair_parts import make_pairs
+    from ray_jobs.shard.pair_parts import PairSpills, make_pairs
 
+    spills = PairSpills(pairs_uri, Normaliser(config.lowercase), config.max_pairs, config.seed)
     idle = all(storage.exists(storage.join(uri, MANIFEST)) for uri in (names_uri, pairs_uri))
     with contextlib.nullcontext() if idle else session(config.num_cpus):
         if builder.finished is None:
-            _make_names(config, builder, normaliser, chosen)
+            _make_names(config, builder, chosen, spills)
         names = Artifact.open(names_uri, "names")
-        pairs = make_pairs(names, pairs_uri, max_pairs=config.max_pairs, seed=config.seed)
+        pairs = make_pairs(names, spills)
     result = Result(
         names,
         pairs,
@@ -123,7 +127,7 @@ def main(config: Config) -> Result:
     return result
 
 
-def _make_names(config: Config, builder: ArtifactBuilder, normaliser: Normaliser, chosen: NameFilter) -> None:
+def _make_names(config: Config, builder: ArtifactBuilder, chosen: NameFilter, pairs: PairSpills) -> None:
     """Read, filter, hold out, and publish the names."""
     from biomodels.terminology.rejects import check_reject_rate
     from ray_jobs.shard.held_out import hold_out, mentions
@@ -159,7 +163,7 @@ def _make_names(config: Config, builder: ArtifactBuilder, normaliser: Normaliser
             inputs=builder.inputs,
         )
         held_out = mentions(queries)
-    counts = make_parts(builder, spilled, normaliser, held_out)
+    counts = make_parts(builder, spilled, pairs, held_out)
     rejects = read_rejects(summaries, work)
     if rejects.num_rows and builder.kept("rejects/rejects.parquet") is None:
         builder.publish_table("rejects/rejects.parquet", rejects)
@@ -168,7 +172,13 @@ def _make_names(config: Config, builder: ArtifactBuilder, normaliser: Normaliser
         source.role: sum(summary.rows for summary in summaries if summary.source == number)
         for number, source in enumerate(sources)
     }
-    builder.commit(counts | {"rows": read, "rejects": rejects.num_rows, "normaliser": normaliser.name})
+    builder.commit(counts | {"rows": read, "rejects": rejects.num_rows, "normaliser": pairs.normaliser.name})
+
+
+def _absolute(config: Config) -> dict[str, str]:
+    """Return the paths in a form that workers in other directories understand."""
+    paths = {role: getattr(config, role) for role in ("out", "mrconso", "mrsty", "obo", "tsv")}
+    return {role: storage.absolute(path) for role, path in paths.items() if path}
 
 
 def _sources(config: Config) -> list[Any]:
