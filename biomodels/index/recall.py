@@ -71,7 +71,7 @@ def calibrate(
     lists: int,
     target: float,
 ) -> dict[str, Any]:
-    """Find a small nprobe whose recall@10 reaches `target`: the first power of two that does, or 3/4 of it if that does.
+    """Find a small nprobe whose recall@10 reaches `target`: the first power of two that does, or 3/4 of it.
 
     Args:
         search: `(X_ND, k, nprobe)` → S_NK, I_NK.

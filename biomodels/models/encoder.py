@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from biomodels.errors import InputError
@@ -45,6 +44,7 @@ class Encoder(nn.Module):
 
     @property
     def dimension(self) -> int:
+        """Columns of each vector."""
         return int(self.backbone.config.hidden_size)  # type: ignore[union-attr, arg-type]
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, **rest: Tensor) -> Tensor:
@@ -67,16 +67,28 @@ def load_backbone(directory: Path, **options: Any) -> nn.Module:
     """Load the encoder of a Hugging Face directory; never runs code from it.
 
     Raises:
-        InputError: transformers cannot load it.
+        InputError: transformers cannot load it, or weights are missing (but for the pooler, which nothing here uses),
+            so that they would be random.
     """
+    from pickle import UnpicklingError
+
+    from safetensors import SafetensorError
     from transformers import AutoModel
     from transformers.utils import logging
 
     logging.disable_progress_bar()
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # the report of missing weights is ours to judge
     try:
-        return AutoModel.from_pretrained(directory, **options)  # type: ignore[no-any-return]
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        model, report = AutoModel.from_pretrained(directory, output_loading_info=True, **options)
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError, UnpicklingError) as error:
         raise InputError(f"{directory}: transformers cannot load this model ({error})") from error
+    finally:
+        logging.set_verbosity(verbosity)
+    missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
+    if missing:
+        raise InputError(f"{directory}: its weights lack {len(missing)} tensors of the encoder, such as {missing[0]}")
+    return model  # type: ignore[no-any-return]
 
 
 def load_tokenizer(directory: Path) -> Any:

@@ -89,6 +89,7 @@ def write_spec(directory: Path, spec: EncoderSpec, dimension: int) -> None:
 
     sentence-transformers has no `mean_all_tok`; there such a model is read as `mean`, which gives other vectors.
     """
+
     def put(name: str, value: Any) -> None:
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,20 +103,26 @@ def write_spec(directory: Path, spec: EncoderSpec, dimension: int) -> None:
         for i, name in enumerate(names)
     ]
     put("modules.json", modules)
-    put("1_Pooling/config.json", {
-        "word_embedding_dimension": dimension,
-        "pooling_mode_cls_token": spec.pooling == "cls",
-        "pooling_mode_mean_tokens": spec.pooling != "cls",
-        "pooling_mode_max_tokens": False,
-        "pooling_mode_mean_sqrt_len_tokens": False,
-    })
+    put(
+        "1_Pooling/config.json",
+        {
+            "word_embedding_dimension": dimension,
+            "pooling_mode_cls_token": spec.pooling == "cls",
+            "pooling_mode_mean_tokens": spec.pooling != "cls",
+            "pooling_mode_max_tokens": False,
+            "pooling_mode_mean_sqrt_len_tokens": False,
+        },
+    )
     put("sentence_bert_config.json", {"max_seq_length": spec.max_length, "do_lower_case": False})
     prompts = {"default": spec.prefix} if spec.prefix else {}
-    put("config_sentence_transformers.json", {
-        "prompts": prompts,
-        "default_prompt_name": "default" if spec.prefix else None,
-        "similarity_fn_name": "cosine",
-    })
+    put(
+        "config_sentence_transformers.json",
+        {
+            "prompts": prompts,
+            "default_prompt_name": "default" if spec.prefix else None,
+            "similarity_fn_name": "cosine",
+        },
+    )
 
 
 def model_digest(directory: Path, spec: EncoderSpec) -> str:
@@ -141,21 +148,29 @@ def _sentence_transformers_spec(directory: Path) -> EncoderSpec:
     kinds = {str(module["type"]).rsplit(".", 1)[-1]: directory / str(module["path"]) for module in modules}
     unknown = set(kinds) - {"Transformer", "Pooling", "Normalize"}
     if unknown or "Pooling" not in kinds:
-        raise InputError(f"{directory}: modules.json has {sorted(kinds)}; only Transformer, Pooling, Normalize are read")
+        raise InputError(
+            f"{directory}: modules.json has {sorted(kinds)}; only Transformer, Pooling, Normalize are read"
+        )
     config = _read(kinds["Pooling"] / "config.json")
     modes = {key.removeprefix("pooling_mode_") for key, on in config.items() if key.startswith("pooling_mode_") and on}
     mode = config["pooling_mode"] if isinstance(config.get("pooling_mode"), str) else None
     chosen = {mode} if mode else modes
     known: dict[str, Pooling] = {"cls_token": "cls", "mean_tokens": "mean", "cls": "cls", "mean": "mean"}
     if len(chosen) != 1 or not chosen <= set(known):
-        raise InputError(f"{directory}: its pooling {sorted(map(str, chosen))} is not one of {sorted(known)}; give --pooling")
-    limits = _read(directory / "sentence_bert_config.json") if (directory / "sentence_bert_config.json").is_file() else {}
+        raise InputError(
+            f"{directory}: its pooling {sorted(map(str, chosen))} is not one of {sorted(known)}; give --pooling"
+        )
+    limits = (
+        _read(directory / "sentence_bert_config.json") if (directory / "sentence_bert_config.json").is_file() else {}
+    )
     shown = directory / "config_sentence_transformers.json"
     prompts = _read(shown) if shown.is_file() else {}
     default = prompts.get("default_prompt_name")
     return EncoderSpec(
         pooling=known[chosen.pop()],
-        max_length=int(limits.get("max_seq_length") or _read(directory / "config.json").get("max_position_embeddings", 512)),
+        max_length=int(
+            limits.get("max_seq_length") or _read(directory / "config.json").get("max_position_embeddings", 512)
+        ),
         normalise="Normalize" in kinds,
         prefix=(prompts.get("prompts") or {}).get(default, "") if default else "",
     )
@@ -170,7 +185,9 @@ def _from_hub(name: str) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=patterns))
     except Exception as error:
-        raise InputError(f"{name}: is no local directory, and the Hugging Face Hub did not give it ({error})") from error
+        raise InputError(
+            f"{name}: is no local directory, and the Hugging Face Hub did not give it ({error})"
+        ) from error
 
 
 def _read(path: Path) -> Any:

@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import faiss
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from biomodels import schemas
+from biomodels.artifacts import Artifact, ArtifactBuilder
+from biomodels.errors import ArtifactError, CompatibilityError, UsageError
+from biomodels.index import build
+from biomodels.index.factory import default_factory, lists_of, new_index
+from biomodels.index.sharded import ShardedIndex, shard_of
+from biomodels.index.shards import Shards, merge_topk, unit
+from biomodels.inference import parts
+from biomodels.terminology.normalise import name_id
+
+DIMENSION = 32
+STRINGS = 3000
+PARTS = 8
+
+
+def clustered(count: int, seed: int) -> np.ndarray:
+    """Vectors around 60 centres, every tenth the copy of its neighbour, so that there are exact ties."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(60, DIMENSION))
+    E_ND = centres[rng.integers(0, 60, count)] + 0.5 * rng.normal(size=(count, DIMENSION))
+    E_ND[::10] = E_ND[1::10]
+    return E_ND.astype(np.float16)
+
+
+def row(concept_id: str, name: str, language: str = "en", preferred: bool = False) -> dict:
+    return {
+        "concept_id": concept_id,
+        "name_id": name_id(name),
+        "name": name,
+        "language": language,
+        "source": "TEST",
+        "term_type": "PT" if preferred else "SY",
+        "preferred": preferred,
+        "semantic_types": ["T047"],
+    }
+
+
+def write_embeddings(out: Path, rows: list[dict], E_ND: np.ndarray) -> Artifact:
+    """An `embeddings` artifact; vectors are given to the distinct ids in ascending order."""
+    builder = ArtifactBuilder.begin(str(out), parts.KIND, config={}, inputs={})
+    table = pa.Table.from_pylist(rows, schema=schemas.NAMES).sort_by([(n, "ascending") for n in parts._ORDER])
+    ids = np.unique(table["name_id"].to_numpy())
+    for part in range(PARTS):
+        inside = table.filter(pa.array((table["name_id"].to_numpy() >> 60) == part))
+        chosen = (ids >> 60) == part
+        builder.publish_table(parts.names_part(part), inside)
+        schema = schemas.embeddings_schema(E_ND.shape[1])
+        vectors = pa.table([pa.array(ids[chosen]), parts.fixed_size_list(E_ND[: len(ids)][chosen])], schema=schema)
+        builder.publish_table(parts.embeddings_part(part), vectors)
+    builder.commit(
+        {
+            "model_digest": "m" * 32,
+            "spec": {},
+            "normaliser": "nfc-ws-lower",
+            "dimension": E_ND.shape[1],
+            "parts": PARTS,
+            "names": len(rows),
+            "strings": len(ids),
+        }
+    )
+    return Artifact.open(str(out), parts.KIND)
+
+
+def build_index(embeddings: Artifact, out: Path, factory: str, shards: int, metric: str = "cosine") -> ShardedIndex:
+    """Run the tasks of the job `index` one after another, without its measurements."""
+    identity = {"factory": factory, "shards": shards, "metric": metric}
+    builder = ArtifactBuilder.begin(str(out), "index", config=identity, inputs={"embeddings": embeddings.digest})
+    plan = build.Plan(embeddings, builder, factory, metric, shards, seed=13, train_sample=None, concept_bits=2)
+    template = build.train(plan)
+    for shard in range(shards):
+        build.fill_shard(plan, template, shard)
+        build.write_names(plan, shard)
+    for bucket in range(4):
+        build.write_concepts(plan, bucket)
+    copied = {key: embeddings.facts[key] for key in ("model_digest", "normaliser", "dimension", "names", "strings")}
+    builder.commit({**copied, **identity, "nprobe": 8, "concept_bits": 2})
+    return ShardedIndex.open(str(out))
+
+
+@pytest.fixture(scope="module")
+def embeddings(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    rows = [row(f"C{i // 3:05d}", f"name {i}", preferred=i % 3 == 0) for i in range(STRINGS)]
+    return write_embeddings(tmp_path_factory.mktemp("e") / "embeddings", rows, clustered(STRINGS, 0))
+
+
+@pytest.fixture(scope="module")
+def queries() -> np.ndarray:
+    return clustered(100, 7).astype(np.float32) + np.random.default_rng(3).normal(size=(100, DIMENSION)) * 0.05
+
+
+FACTORIES = ["Flat", "SQ8", "IVF32,Flat", "IVF32,SQ8", "IVF16,PQ8x4", "OPQ8,IVF16,PQ8x4", "IVF32_HNSW16,Flat"]
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+def test_shards_answer_as_one_index(embeddings: Artifact, queries, tmp_path: Path, factory: str) -> None:
+    one = build_index(embeddings, tmp_path / "1", factory, shards=1)
+    three = build_index(embeddings, tmp_path / "3", factory, shards=3)
+    S_1, I_1 = one.search(queries, 20)
+    S_3, I_3 = three.search(queries, 20)
+    np.testing.assert_allclose(S_1, S_3, atol=1e-6)
+    same = I_1 == I_3
+    beside = np.zeros_like(same)  # equal up to rounding: a neighbour in the ranking has the same score
+    beside[:, 1:] |= np.abs(np.diff(S_1, axis=1)) < 1e-6
+    beside[:, :-1] |= np.abs(np.diff(S_1, axis=1)) < 1e-6
+    beside[:, -1] = True
+    assert (same | beside).all()
+    assert same.mean() > 0.95
+
+    for index in (one, three):
+        S_NK, I_NK = index.search(queries, 20)
+        alone = [index.search(query[np.newaxis], 20) for query in queries[:20]]
+        assert np.array_equal(S_NK[:20], np.concatenate([s for s, _ in alone]))
+        assert np.array_equal(I_NK[:20], np.concatenate([i for _, i in alone]))
+    stock = faiss.read_index(str(tmp_path / "1" / "shards" / "shard-000.faiss"))
+    assert stock.ntotal == STRINGS
+
+
+@pytest.mark.parametrize("metric", ["cosine", "ip"])
+def test_all_lists_give_the_exact_neighbours_with_ties_by_id(embeddings, queries, tmp_path, metric: str) -> None:
+    index = build_index(embeddings, tmp_path / "ix", "IVF32,Flat", shards=3, metric=metric)
+    ids = np.concatenate([embeddings.read_table(e)["name_id"].to_numpy() for e in embeddings.files("embeddings/")])
+    E_ND = clustered(STRINGS, 0).astype(np.float32)
+    Q_ND = queries.astype(np.float32)
+    if metric == "cosine":
+        E_ND, Q_ND = unit(E_ND), unit(Q_ND)
+    S_QN = Q_ND.astype(np.float64) @ E_ND.T.astype(np.float64)
+    for k in (1, 7, 50):
+        S_NK, I_NK = index.search(queries, k, nprobe=32)
+        for query in range(len(queries)):
+            exact = np.sort(S_QN[query])[::-1][:k]
+            np.testing.assert_allclose(S_NK[query], exact, rtol=1e-5, atol=1e-5)
+            scores = dict(zip(ids.tolist(), S_QN[query].tolist(), strict=True))
+            np.testing.assert_allclose([scores[i] for i in I_NK[query].tolist()], exact, rtol=1e-5, atol=1e-5)
+            assert all(
+                a != b or i < j
+                for a, b, i, j in zip(S_NK[query], S_NK[query][1:], I_NK[query], I_NK[query][1:], strict=False)
+            )
+
+
+def test_a_tie_across_the_kth_place_is_decided_by_id(tmp_path: Path) -> None:
+    rows = [row("C1", f"n{i}") for i in range(200)]
+    E_ND = np.ones((200, 8), np.float16)
+    index = build_index(write_embeddings(tmp_path / "e", rows, E_ND), tmp_path / "ix", "Flat", shards=3)
+    expected = sorted(name_id(f"n{i}") for i in range(200))
+    S_NK, I_NK = index.search(np.ones((1, 8), np.float32), 5)
+    assert I_NK[0].tolist() == expected[:5]
+    assert np.allclose(S_NK, 1)
+
+
+def test_more_than_there_is(tmp_path: Path) -> None:
+    embeddings = write_embeddings(tmp_path / "e", [row("C1", "a"), row("C2", "b")], clustered(2, 1))
+    index = build_index(embeddings, tmp_path / "ix", "Flat", shards=4)
+    S_NK, I_NK = index.search(clustered(3, 2), 5)
+    assert (I_NK[:, 2:] == -1).all()
+    assert np.isneginf(S_NK[:, 2:]).all()
+    assert sorted(I_NK[0, :2].tolist()) == sorted([name_id("a"), name_id("b")])
+
+
+def test_homonyms_have_all_their_rows(tmp_path: Path) -> None:
+    rows = [
+        row("C2", "cold", preferred=True),
+        row("C1", "cold"),
+        row("C1", "common cold", preferred=True),
+        row("C1", "erkältung", language="de", preferred=True),
+        row("C3", "zzz", language="de"),
+        row("C3", "yyy", language="en"),
+    ]
+    index = build_index(write_embeddings(tmp_path / "e", rows, clustered(6, 1)), tmp_path / "ix", "Flat", shards=3)
+    cold = name_id("cold")
+    found = index.rows_of([cold, -1, 12345])
+    assert list(found) == [cold]
+    assert [(r.concept_id, r.preferred, r.preferred_name) for r in found[cold]] == [
+        ("C1", False, "common cold"),
+        ("C2", True, "cold"),
+    ]
+    assert found[cold][0].semantic_types == ("T047",)
+    assert index.preferred_name("C3") == "yyy"
+    assert index.preferred_name("C0") is None
+    assert index.preferred_name("C9") is None
+
+
+def test_every_name_is_found_again(embeddings: Artifact, tmp_path: Path) -> None:
+    index = build_index(embeddings, tmp_path / "ix", "IVF32,Flat", shards=3)
+    for i in range(0, STRINGS, 37):
+        (only,) = index.rows_of([name_id(f"name {i}")])[name_id(f"name {i}")]
+        assert (only.name, only.concept_id, only.preferred_name) == (
+            f"name {i}",
+            f"C{i // 3:05d}",
+            f"name {i // 3 * 3}",
+        )
+
+
+def test_one_process_per_shard_gives_the_same(embeddings: Artifact, queries, tmp_path: Path) -> None:
+    whole = build_index(embeddings, tmp_path / "ix", "IVF32,Flat", shards=3)
+    apart = [ShardedIndex.open(whole.uri, only=[i]) for i in range(3)]
+    S_NK, I_NK = merge_topk([index.search(queries, 10) for index in apart], 10)
+    expected = whole.search(queries, 10)
+    assert np.array_equal(S_NK, expected[0])
+    assert np.array_equal(I_NK, expected[1])
+    outside = next(i for i in I_NK[0].tolist() if shard_of(i, 3) != 0)
+    with pytest.raises(UsageError, match="was not opened"):
+        apart[0].rows_of([outside])
+    with pytest.raises(UsageError, match="no choice of the 3 shards"):
+        ShardedIndex.open(whole.uri, only=[3])
+
+
+def test_training_gives_the_same_bytes_again(embeddings: Artifact, tmp_path: Path) -> None:
+    first = build_index(embeddings, tmp_path / "a", "IVF32_HNSW16,SQ8", shards=2)
+    assert build_index(embeddings, tmp_path / "b", "IVF32_HNSW16,SQ8", shards=2).digest == first.digest
+
+
+@pytest.mark.parametrize(
+    ("k", "nprobe", "width", "message"),
+    [(0, None, DIMENSION, "k: must"), (5, 0, DIMENSION, "nprobe: must"), (5, None, 7, "needs \\(N, 32\\)")],
+)
+def test_bad_searches(embeddings: Artifact, tmp_path: Path, k, nprobe, width, message: str) -> None:
+    index = build_index(embeddings, tmp_path / "ix", "Flat", shards=1)
+    with pytest.raises(UsageError, match=message):
+        index.search(np.zeros((1, width), np.float32), k, nprobe=nprobe)
+    assert index.search(np.zeros((0, DIMENSION), np.float32), 3)[0].shape == (0, 3)
+    with pytest.raises(CompatibilityError, match="not by other"):
+        index.require_model("other")
+    index.require_model("m" * 32)
+
+
+@pytest.mark.parametrize("factory", ["Foo", "IVF64,PQ7", "HNSW32", "IVF16,PQ8,RFlat", "LSH", "IVFx,Flat"])
+def test_factories_that_cannot_work(factory: str) -> None:
+    with pytest.raises(UsageError, match=r"--factory .*examples: Flat; IVF512,Flat"):
+        new_index(factory, DIMENSION)
+
+
+def test_too_few_vectors_to_train_on(embeddings: Artifact, tmp_path: Path) -> None:
+    builder = ArtifactBuilder.begin(str(tmp_path / "ix"), "index", config={}, inputs={})
+    plan = build.Plan(embeddings, builder, "IVF64,Flat", "ip", 1, seed=1, train_sample=10, concept_bits=0)
+    with pytest.raises(UsageError, match="larger --train-sample"):
+        build.train(plan)
+
+
+@pytest.mark.parametrize(
+    ("strings", "factory"),
+    [
+        (1, "Flat"),
+        (9_999, "Flat"),
+        (10_000, "IVF256,Flat"),
+        (37_000, "IVF512,Flat"),
+        (726_661, "IVF2048,Flat"),
+        (2_000_000, "IVF4096,SQ8"),
+        (15_000_000, "IVF8192,SQ8"),
+        (300_000_000, "IVF65536_HNSW32,SQ8"),
+    ],
+)
+def test_default_factory(strings: int, factory: str) -> None:
+    assert default_factory(strings) == factory
+    if strings < 100_000:
+        assert lists_of(new_index(factory, DIMENSION)) <= strings
+
+
+@pytest.mark.parametrize("path", ["shards/shard-000.faiss", "names/shard-001.arrow", "concepts/bucket-000.arrow"])
+def test_damaged_files(embeddings: Artifact, tmp_path: Path, path: str) -> None:
+    whole = build_index(embeddings, tmp_path / "ix", "IVF32,Flat", shards=2)
+    content = (tmp_path / "ix" / path).read_bytes()
+    for number, damaged in enumerate([content[: len(content) // 2], b"\0" * len(content), None]):
+        copy = Path(shutil.copytree(whole.uri, tmp_path / f"copy{number}"))
+        (copy / path).unlink() if damaged is None else (copy / path).write_bytes(damaged)
+        with pytest.raises(ArtifactError, match=path):
+            ShardedIndex.open(str(copy))
+    flipped = content[:-20] + bytes([content[-20] ^ 1]) + content[-19:]
+    copy = Path(shutil.copytree(whole.uri, tmp_path / "flipped"))
+    (copy / path).write_bytes(flipped)
+    with pytest.raises(ArtifactError, match="content differs"):
+        ShardedIndex.open(str(copy), verify=True)
+
+
+def test_what_is_no_index(embeddings: Artifact, tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="is no artifact"):
+        ShardedIndex.open(str(tmp_path))
+    with pytest.raises(ArtifactError, match="'embeddings' artifact where 'index' is needed"):
+        ShardedIndex.open(embeddings.uri)
+
+
+def test_merge_pads_and_orders() -> None:
+    S_NK, I_NK = merge_topk(
+        [
+            (np.array([[0.5, 0.1]], np.float32), np.array([[9, 4]])),
+            (np.array([[0.5, -np.inf]], np.float32), np.array([[3, -1]])),
+        ],
+        5,
+    )
+    assert I.tolist() == [[3, 9, 4, -1, -1]]
+    assert S.tolist() == [[0.5, 0.5, np.float32(0.1), -np.inf, -np.inf]]
+
+
+def test_concurrent_searches_do_not_share_nprobe(embeddings: Artifact, queries, tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    build_index(embeddings, tmp_path / "ix", "IVF32,Flat", shards=2)
+    paths = {i: tmp_path / "ix" / "shards" / f"shard-{i:03d}.faiss" for i in range(2)}
+    shards = Shards(paths, DIMENSION)
+    X_ND = unit(queries.astype(np.float32))
+    expected = {nprobe: shards.search(X_ND, 10, nprobe) for nprobe in (1, 4, 32)}
+    wanted = [1, 4, 32] * 10
+    with ThreadPoolExecutor(6) as pool:
+        for nprobe, (S_NK, I_NK) in zip(wanted, pool.map(lambda n: shards.search(X_ND, 10, n), wanted), strict=True):
+            assert np.array_equal(S_NK, expected[nprobe][0])
+            assert np.array_equal(I_NK, expected[nprobe][1])
