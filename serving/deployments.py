@@ -15,6 +15,8 @@ import numpy as np
 from fastapi import FastAPI
 from numpy.typing import NDArray
 from ray import serve
+from ray.exceptions import RayActorError
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
 from biomodels.artifacts import Artifact
@@ -25,6 +27,7 @@ from biomodels.linking.linker import Candidate, Linker, encoder_options
 from biomodels.terminology.normalise import Normaliser
 from serving.api import create_app
 from serving.config import Settings
+from serving.problems import UnavailableError
 
 CONCURRENT_REQUESTS = 128  # per linker replica; more wait in the proxy
 HEALTH_TIMEOUT_S = 20.0
@@ -95,13 +98,19 @@ class Bridge:
 
         Raises:
             TimeoutError: one takes too long.
+            UnavailableError: a deployment has no replica that answers, or too many requests wait for it.
         """
 
         async def run() -> list[T]:
             async with asyncio.timeout(self._timeout_s):
                 return list(await asyncio.gather(*(call() for call in calls)))
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+        try:
+            return asyncio.run_coroutine_threadsafe(run(), self._loop).result()
+        except (RayActorError, BackPressureError, DeploymentUnavailableError) as error:
+            raise UnavailableError(
+                "the model or a shard is restarting or overloaded; try again in some seconds"
+            ) from error
 
 
 class RemoteEncoder:

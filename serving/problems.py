@@ -17,6 +17,13 @@ from biomodels.errors import BiomodelsError
 MEDIA_TYPE = "application/problem+json"
 
 
+class UnavailableError(BiomodelsError):
+    """A part of the service is not there just now."""
+
+    status = 503
+    title = "Service unavailable"
+
+
 def problem(request: Request, status: int, title: str, detail: str, headers: Any = None) -> Response:
     """Return the response for an error. What a client sent may be echoed in `detail`, also if it is no valid text."""
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, "instance": request.url.path}

@@ -13,6 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
+import psutil
 import pytest
 
 from biomodels.index.sharded import ShardedIndex
@@ -93,6 +94,25 @@ def requests():
     ]
 
 
+def survives_the_death_of_the_encoder(server: Server, answer) -> None:
+    """SIGKILL the model's process: clients are told to wait, and the service comes back by itself."""
+    (encoder,) = [
+        process
+        for process in psutil.Process(server.process.pid).children(recursive=True)
+        if "ServeReplica:linker:encoder" in " ".join(process.cmdline())
+    ]
+    encoder.kill()
+    deadline = time.monotonic() + 60
+    statuses = []
+    while statuses[-2:] != [200, 200]:
+        response = httpx.post(f"{server.url}/v1/link", json={"mentions": ["mole"], "k": 3}, timeout=60)
+        statuses.append(response.status_code)
+        assert response.status_code in {200, 503, 504}, response.text
+        assert time.monotonic() < deadline, statuses
+        time.sleep(0.2)
+    assert response.json()["results"] == answer
+
+
 def test_in_process_service(linker, requests, small_index, minilm, tmp_path):
     server = Server(tmp_path / "log", "--index", small_index, "--model", minilm)
     try:
@@ -120,6 +140,7 @@ def test_in_process_service(linker, requests, small_index, minilm, tmp_path):
         second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         assert (second.returncode, second.stderr.count("\n")) == (2, 1), second.stderr
         assert f"--port {server.port}: cannot listen" in second.stderr
+        survives_the_death_of_the_encoder(server, expected(linker, ["mole"], 3))
     finally:
         code = server.stop(signal.SIGTERM)
     assert code == 0, server.log.read_text()
