@@ -32,7 +32,7 @@ class Shards:
     """
 
     def __init__(self, paths: Mapping[int, Path], dimension: int) -> None:
-        faiss = for_search(load_faiss())
+        self._faiss = faiss = load_faiss()
         self._shards = [_Shard(faiss, path, dimension) for path in paths.values()]
         self._pool = ThreadPoolExecutor(
             min(len(self._shards), len(os.sched_getaffinity(0))),
@@ -42,6 +42,7 @@ class Shards:
 
     def search(self, X_ND: Scores, k: int, nprobe: int) -> tuple[Scores, Ids]:
         """Return S_NK and I_NK as `ShardedIndex.search` does, for vectors that are scaled as the metric needs."""
+        for_search(self._faiss)
         coarse = self._pool.submit(self._shards[0].assign, X_ND, nprobe).result()
         return merge_topk(list(self._pool.map(lambda shard: shard.search(coarse, k), self._shards)), k)
 

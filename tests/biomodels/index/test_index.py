@@ -141,10 +141,8 @@ def test_all_lists_give_the_exact_neighbours_with_ties_by_id(embeddings, queries
             np.testing.assert_allclose(S_NK[query], exact, rtol=1e-5, atol=1e-5)
             scores = dict(zip(ids.tolist(), S_QN[query].tolist(), strict=True))
             np.testing.assert_allclose([scores[i] for i in I_NK[query].tolist()], exact, rtol=1e-5, atol=1e-5)
-            assert all(
-                a != b or i < j
-                for a, b, i, j in zip(S_NK[query], S_NK[query][1:], I_NK[query], I_NK[query][1:], strict=False)
-            )
+            order = list(zip(-S_NK[query], I_NK[query], strict=True))
+            assert order == sorted(order)
 
 
 def test_a_tie_across_the_kth_place_is_decided_by_id(tmp_path: Path) -> None:
@@ -296,8 +294,8 @@ def test_merge_pads_and_orders() -> None:
         ],
         5,
     )
-    assert I.tolist() == [[3, 9, 4, -1, -1]]
-    assert S.tolist() == [[0.5, 0.5, np.float32(0.1), -np.inf, -np.inf]]
+    assert I_NK.tolist() == [[3, 9, 4, -1, -1]]
+    assert S_NK.tolist() == [[0.5, 0.5, np.float32(0.1), -np.inf, -np.inf]]
 
 
 def test_concurrent_searches_do_not_share_nprobe(embeddings: Artifact, queries, tmp_path: Path) -> None:

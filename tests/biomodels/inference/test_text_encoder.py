@@ -11,23 +11,7 @@ import torch
 from biomodels.inference.text_encoder import TextEncoder
 from biomodels.models.encoder import load_backbone, load_tokenizer
 
-WORDS = [
-    "acute",
-    "chronic",
-    "renal",
-    "failure",
-    "of",
-    "the",
-    "left",
-    "heart",
-    "type",
-    "2",
-    "diabetes",
-    "mellitus",
-    "with",
-    "neuropathy",
-    "(disorder)",
-]
+WORDS = ["acute", "chronic", "renal", "failure", "of", "the", "left", "type", "2", "mellitus", "with", "(disorder)"]
 
 
 def texts(count: int, seed: int = 0) -> list[str]:

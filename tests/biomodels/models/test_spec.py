@@ -123,7 +123,7 @@ def test_a_sentence_transformers_pooling_that_we_lack(model: Path) -> None:
     write_spec(model, EncoderSpec(), dimension=32)
     (model / "encoder.json").unlink()
     (model / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
-    with pytest.raises(InputError, match="max_tokens.*--pooling"):
+    with pytest.raises(InputError, match=r"max_tokens.*--pooling"):
         read_spec(model)
 
 
