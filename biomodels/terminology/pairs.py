@@ -6,6 +6,7 @@ those under the seed. So the pairs do not depend on the order of the input's row
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import numpy as np
@@ -29,10 +30,12 @@ ROWS_PER_PART = 65_536
 MOST_BITS = 8
 """There are at most 2^8 parts; beyond 16.7 million pairs the parts grow instead."""
 
+PAIRS_AT_ONCE = 1 << 20
+"""About how many pairs of the names of a part are held in memory, however many a concept has."""
+
 SPILLED = PAIRS.append(pa.field("hash", pa.uint64()))
 
 _TEXT_ROWS = 200_000
-_DRAWS_AT_ONCE = 1 << 20
 _Ints = npt.NDArray[np.int64]
 _DRAW, _ORDER = 1, 2
 
@@ -86,7 +89,7 @@ def _unrank(ranks: _Ints) -> tuple[_Ints, _Ints]:
     return ranks - j * (j - 1) // 2, j
 
 
-def pair_indices(concepts: _Ints, max_pairs: int, seed: int) -> tuple[_Ints, _Ints]:
+def pair_indices(concepts: _Ints, max_pairs: int, seed: int) -> Iterator[tuple[_Ints, _Ints]]:
     """Choose the pairs of many concepts at once.
 
     Args:
@@ -95,26 +98,45 @@ def pair_indices(concepts: _Ints, max_pairs: int, seed: int) -> tuple[_Ints, _In
         max_pairs: cap for each concept; 0 for none.
         seed: of the choice.
 
-    Returns:
-        Row numbers (first, second) of each pair, first < second.
+    Yields:
+        Row numbers (first, second) of the pairs, first < second, at most about `PAIRS_AT_ONCE` at a time.
     """
-    starts = np.flatnonzero(np.r_[True, concepts[1:] != concepts[:-1]]) if len(concepts) else np.empty(0, np.int64)
+    if not len(concepts):
+        return
+    starts = np.flatnonzero(np.r_[True, concepts[1:] != concepts[:-1]])
     sizes = np.diff(np.r_[starts, len(concepts)])
     totals = sizes * (sizes - 1) // 2
     whole = (totals <= max_pairs) | (max_pairs == 0)
-    pieces: list[tuple[_Ints, _Ints]] = []
-    for size in np.unique(sizes[whole]).tolist():  # concepts of one size have the same combinations
-        i, j = _unrank(np.arange(size * (size - 1) // 2, dtype=np.int64))
-        base = starts[whole & (sizes == size)]
-        pieces.append(((base[:, None] + i).ravel(), (base[:, None] + j).ravel()))
-    capped = np.flatnonzero(~whole)
-    for some in np.array_split(capped, -(-len(capped) * max_pairs // _DRAWS_AT_ONCE) or 1):
-        if len(some):
-            i, j = _unrank(_sample(totals[some], max_pairs, mix(seed, _DRAW, concepts[starts[some]])))
-            pieces.append(((starts[some, None] + i).ravel(), (starts[some, None] + j).ravel()))
-    if not pieces:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    return np.concatenate([first for first, _ in pieces]), np.concatenate([second for _, second in pieces])
+    for total in np.unique(totals[whole & (totals > 0)]).tolist():  # concepts of one size have the same combinations
+        alike = starts[whole & (totals == total)]
+        for rank in range(0, total, PAIRS_AT_ONCE):
+            i, j = _unrank(np.arange(rank, min(total, rank + PAIRS_AT_ONCE), dtype=np.int64))
+            for some in _split(alike, len(i)):
+                yield (some[:, None] + i).ravel(), (some[:, None] + j).ravel()
+    for some in _split(np.flatnonzero(~whole), max_pairs):
+        i, j = _unrank(_sample(totals[some], max_pairs, mix(seed, _DRAW, concepts[starts[some]])))
+        yield (starts[some, None] + i).ravel(), (starts[some, None] + j).ravel()
+
+
+def _split(items: _Ints, pairs: int) -> Iterator[_Ints]:
+    """Cut items that have `pairs` pairs each into runs of at most about `PAIRS_AT_ONCE` pairs."""
+    step = max(1, PAIRS_AT_ONCE // max(1, pairs))
+    for start in range(0, len(items), step):
+        yield items[start : start + step]
+
+
+def _merged(pieces: Iterable[tuple[_Ints, _Ints]]) -> Iterator[tuple[_Ints, _Ints]]:
+    """Join small pieces to pieces of about `PAIRS_AT_ONCE`."""
+    waiting: list[tuple[_Ints, _Ints]] = []
+    count = 0
+    for piece in pieces:
+        waiting.append(piece)
+        count += len(piece[0])
+        if count >= PAIRS_AT_ONCE:
+            yield np.concatenate([first for first, _ in waiting]), np.concatenate([second for _, second in waiting])
+            waiting, count = [], 0
+    if waiting:
+        yield np.concatenate([first for first, _ in waiting]), np.concatenate([second for _, second in waiting])
 
 
 def pair_hash(seed: int, concepts: _Ints, name_ids_1: _Ints, name_ids_2: _Ints) -> UInts:
@@ -122,7 +144,7 @@ def pair_hash(seed: int, concepts: _Ints, name_ids_1: _Ints, name_ids_2: _Ints) 
     return mix(seed, _ORDER, concepts, name_ids_1, name_ids_2)
 
 
-def pairs_of_names(names: pa.Table, normaliser: Normaliser, max_pairs: int, seed: int) -> pa.Table:
+def pairs_of_names(names: pa.Table, normaliser: Normaliser, max_pairs: int, seed: int) -> Iterator[pa.Table]:
     """Make the pairs of whole concepts.
 
     A concept's names are its distinct normalised strings; the first of the rows that bear a string gives its language
@@ -134,8 +156,8 @@ def pairs_of_names(names: pa.Table, normaliser: Normaliser, max_pairs: int, seed
         max_pairs: the most pairs of one concept; 0 for no cap.
         seed: of the choice and of the order.
 
-    Returns:
-        The pairs (schema `SPILLED`), in no particular order.
+    Yields:
+        The pairs (schema `SPILLED`), in no particular order, about `PAIRS_AT_ONCE` at a time.
     """
     concepts = hash_column(names["concept_id"])
     ids = names["name_id"].to_numpy()
@@ -143,22 +165,22 @@ def pairs_of_names(names: pa.Table, normaliser: Normaliser, max_pairs: int, seed
     fresh = np.r_[True, (np.diff(ids[order]) != 0) | (np.diff(concepts[order]) != 0)] if len(order) else order
     rows = order[np.flatnonzero(fresh)]
     names, concepts, ids = names.take(pa.array(rows)).combine_chunks(), concepts[rows], ids[rows]
-    first, second = pair_indices(concepts, max_pairs, seed)
     texts = normaliser.column(names["name"])
-    one, two = pa.array(first), pa.array(second)
-    return pa.table(
-        [
-            names["concept_id"].take(one),
-            texts.take(one),
-            texts.take(two),
-            names["language"].take(one),
-            names["language"].take(two),
-            names["source"].take(one),
-            pa.repeat(pa.scalar(1.0, pa.float32()), len(first)),
-            pair_hash(seed, concepts[first], ids[first], ids[second]),
-        ],
-        schema=SPILLED,
-    )
+    for first, second in _merged(pair_indices(concepts, max_pairs, seed)):
+        one, two = pa.array(first), pa.array(second)
+        yield pa.table(
+            [
+                names["concept_id"].take(one),
+                texts.take(one),
+                texts.take(two),
+                names["language"].take(one),
+                names["language"].take(two),
+                names["source"].take(one),
+                pa.repeat(pa.scalar(1.0, pa.float32()), len(first)),
+                pair_hash(seed, concepts[first], ids[first], ids[second]),
+            ],
+            schema=SPILLED,
+        )
 
 
 def spill_pairs(table: pa.Table, uri: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -20,6 +21,16 @@ COLUMNS = ["concept_id", "name_id", "name", "language", "source"]
 """What pairs are made of."""
 
 
+MARK = "finished.json"
+
+
+class Spilled(NamedTuple):
+    """How much was spilled from a part of the names."""
+
+    pairs: int
+    files: int
+
+
 @dataclass(frozen=True)
 class PairSpills:
     """Pairs by parts of the names dataset, spilled in the work area of the pairs artifact at `out`.
@@ -33,25 +44,30 @@ class PairSpills:
     max_pairs: int
     seed: int
 
-    def uri(self, part: int) -> str:
-        """Return where the pairs of a part lie."""
-        return storage.join(self.out, WORK, "spill", f"{part:05d}.arrow")
+    def uris(self, part: int, files: int) -> list[str]:
+        """Return where the pairs of a part lie, in so many spill files."""
+        return [storage.join(self._folder(part), f"{number:04d}.arrow") for number in range(files)]
 
-    def kept(self, part: int, sha256: str) -> int | None:
-        """Return the number of pairs spilled from the part of this SHA-256, or None if there is no such spill."""
-        mark = self.uri(part) + ".json"
+    def kept(self, part: int, sha256: str) -> Spilled | None:
+        """Return what was spilled from the part of this SHA-256, or None if that is still to be done."""
+        mark = storage.join(self._folder(part), MARK)
         if not storage.exists(mark):
             return None
         found = storage.read_json(mark)
-        return int(found["pairs"]) if found["made_from"] == self._made_from(sha256) else None
+        return Spilled(found["pairs"], found["files"]) if found["made_from"] == self._made_from(sha256) else None
 
-    def spill(self, part: int, sha256: str, names: pa.Table) -> int:
-        """Spill the pairs of a part, whose file has this SHA-256, and return their number."""
-        pairs = pairs_of_names(names.select(COLUMNS), self.normaliser, self.max_pairs, self.seed)
-        spill_pairs(pairs, self.uri(part))
-        mark = {"pairs": pairs.num_rows, "made_from": self._made_from(sha256)}
-        storage.publish_bytes(canonical_json(mark), self.uri(part) + ".json")
-        return int(pairs.num_rows)
+    def spill(self, part: int, sha256: str, names: pa.Table) -> Spilled:
+        """Spill the pairs of a part, whose file has this SHA-256."""
+        pairs = files = 0
+        for table in pairs_of_names(names.select(COLUMNS), self.normaliser, self.max_pairs, self.seed):
+            pairs, files = pairs + table.num_rows, files + 1
+            spill_pairs(table, self.uris(part, files)[-1])
+        mark = {"pairs": pairs, "files": files, "made_from": self._made_from(sha256)}
+        storage.publish_bytes(canonical_json(mark), storage.join(self._folder(part), MARK))
+        return Spilled(pairs, files)
+
+    def _folder(self, part: int) -> str:
+        return storage.join(self.out, WORK, "spill", f"{part:05d}")
 
     def _made_from(self, sha256: str) -> list[str | int]:
         return [sha256, self.max_pairs, self.seed]
@@ -66,15 +82,16 @@ def make_pairs(names: Artifact, spills: PairSpills) -> Artifact:
     if builder.finished is not None:
         return Artifact.open(spills.out, "pairs")
     parts = names.files("part-")
-    known = {part: spills.kept(part, entry.sha256) for part, entry in enumerate(parts)}
-    pairs = sum(count or 0 for count in known.values())
-    missing = [{"part": part} for part, count in known.items() if count is None]
+    spilled = {part: spills.kept(part, entry.sha256) for part, entry in enumerate(parts)}
+    missing = [{"part": part} for part, found in spilled.items() if found is None]
     if missing:
         with bar("choosing pairs", sum(parts[item["part"]].rows or 0 for item in missing), "names") as progress:
-            for counts in fan_out(partial(_spill_part, names, spills), missing):
-                pairs += counts["pairs"]
-                progress.update(counts["names"])
-    _shuffle(builder, [spills.uri(part) for part in range(len(parts))], pairs)
+            for result in fan_out(partial(_spill_part, names, spills), missing):
+                spilled[result["part"]] = Spilled(result["pairs"], result["files"])
+                progress.update(result["names"])
+    found = {part: known for part, known in spilled.items() if known is not None}
+    pairs = sum(known.pairs for known in found.values())
+    _shuffle(builder, [uri for part, known in found.items() for uri in spills.uris(part, known.files)], pairs)
     builder.commit({"pairs": pairs, "normaliser": spills.normaliser.name})
     return Artifact.open(spills.out, "pairs")
 
@@ -93,7 +110,8 @@ def _shuffle(builder: ArtifactBuilder, uris: list[str], pairs: int) -> None:
 def _spill_part(names: Artifact, spills: PairSpills, item: Item) -> Item:
     entry = names.files("part-")[item["part"]]
     table = names.read_table(entry, COLUMNS)
-    return {"pairs": spills.spill(item["part"], entry.sha256, table), "names": table.num_rows}
+    found = spills.spill(item["part"], entry.sha256, table)
+    return {"part": item["part"], "pairs": found.pairs, "files": found.files, "names": table.num_rows}
 
 
 def _shuffle_part(builder: ArtifactBuilder, uris: list[str], bits: int, item: Item) -> Item:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from biomodels.terminology.hashing import hash_column, hash_strings, mix
@@ -11,6 +11,7 @@ from biomodels.terminology.normalise import Normaliser, name_id
 TEXTS = st.lists(st.one_of(st.text(max_size=8), st.text(" \t\x1c\x85\xa0aBİß-", max_size=8)), max_size=20)
 
 
+@settings(deadline=None)
 @given(texts=TEXTS, lowercase=st.booleans())
 def test_columns_equal_single_strings(texts, lowercase):
     normaliser = Normaliser(lowercase)

@@ -14,7 +14,7 @@ from biomodels.terminology.filters import NameFilter
 from biomodels.terminology.hold_out import candidates, choose
 from biomodels.terminology.names import build_names, check_collisions, fold, fold_ids
 from biomodels.terminology.normalise import Normaliser, name_id
-from biomodels.terminology.pairs import pairs_of_names
+from biomodels.terminology.pairs import SPILLED, pairs_of_names
 from biomodels.terminology.records import RECORDS, TYPES
 
 NORMALISER = Normaliser()
@@ -28,6 +28,11 @@ def records(*rows):
 def types(*rows):
     columns = list(zip(*rows, strict=True)) if rows else [(), ()]
     return pa.table([pa.array(column, pa.string()) for column in columns], schema=TYPES)
+
+
+def all_pairs(*args, **options):
+    found = list(pairs_of_names(*args, **options))
+    return pa.concat_tables([SPILLED.empty_table(), *found])
 
 
 ROWS = [
@@ -61,18 +66,18 @@ def test_names_rows_preferred_and_semantic_types():
 def test_names_and_pairs_do_not_depend_on_the_order_of_rows(shuffler):
     rows = [(f"C{n % 3}", f"name {n}", "en", f"S{n % 2}", "PT", n % 4, 0) for n in range(60)] + ROWS
     expected, _ = build_names(records(*rows), types(*TYPE_ROWS), NORMALISER)
-    pairs = pairs_of_names(expected, NORMALISER, 25, seed=2).sort_by("hash")
+    pairs = all_pairs(expected, NORMALISER, 25, seed=2).sort_by("hash")
     shuffler.shuffle(rows)
     table, _ = build_names(records(*rows), types(*TYPE_ROWS[::-1]), NORMALISER)
     assert table.equals(expected)
-    assert pairs_of_names(table, NORMALISER, 25, seed=2).sort_by("hash").equals(pairs)
-    other = pairs_of_names(expected, NORMALISER, 25, seed=3)
+    assert all_pairs(table, NORMALISER, 25, seed=2).sort_by("hash").equals(pairs)
+    other = all_pairs(expected, NORMALISER, 25, seed=3)
     assert set(other["hash"].to_pylist()) != set(pairs["hash"].to_pylist())
 
 
 def test_pairs_hold_normalised_strings_once_and_are_capped():
     table, _ = build_names(records(*ROWS), types(), NORMALISER)
-    pairs = pairs_of_names(table, NORMALISER, 50, seed=1).to_pylist()
+    pairs = all_pairs(table, NORMALISER, 50, seed=1).to_pylist()
     assert {(row["concept_id"], frozenset((row["name_1"], row["name_2"]))) for row in pairs} == {
         ("C1", frozenset(("head ache", "kopfweh"))),
         ("C2", frozenset(("apple", "zebra"))),
@@ -83,15 +88,15 @@ def test_pairs_hold_normalised_strings_once_and_are_capped():
         assert (row["language_1"], row["language_2"]) == (languages[row["name_1"]], languages[row["name_2"]])
         assert row["weight"] == 1.0
     cased, _ = build_names(records(*ROWS), types(), Normaliser(False))
-    assert len(pairs_of_names(cased, Normaliser(False), 50, seed=1)) == 3 + 1
+    assert len(all_pairs(cased, Normaliser(False), 50, seed=1)) == 3 + 1
     many = records(*[("C", f"name {n}", "en", "S", "PT", 0, 0) for n in range(3000)])
-    assert len(pairs_of_names(build_names(many, types(), NORMALISER)[0], NORMALISER, 50, seed=1)) == 50
+    assert len(all_pairs(build_names(many, types(), NORMALISER)[0], NORMALISER, 50, seed=1)) == 50
 
 
 def test_empty_tables():
     table, removed = build_names(records(), types(), NORMALISER)
     assert len(table) == removed == 0
-    assert len(pairs_of_names(table, NORMALISER, 50, seed=1)) == 0
+    assert len(all_pairs(table, NORMALISER, 50, seed=1)) == 0
     assert len(choose(candidates(table, 1), 3)) == 0
 
 

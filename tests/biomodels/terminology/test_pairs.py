@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from biomodels.artifacts import Artifact
 from biomodels.errors import InputError, RejectRateError
+from biomodels.terminology import pairs
 from biomodels.terminology.pairs import choose_pairs, import_pairs_text, pair_indices
 from biomodels.terminology.pairs_text import read_pairs_text, write_pairs_text
 from biomodels.terminology.rejects import Reject
@@ -39,15 +40,31 @@ def test_the_choice_is_uniform_over_combinations():
     assert np.abs(cells - 20_000 / 15).max() < 5 * np.sqrt(20_000 / 15)
 
 
+def indices(concepts, max_pairs, seed=1):
+    return [
+        pair
+        for first, second in pair_indices(np.array(concepts, dtype=np.int64), max_pairs, seed)
+        for pair in zip(first.tolist(), second.tolist(), strict=True)
+    ]
+
+
 def test_pairs_of_many_concepts_equal_those_of_each_alone():
-    concepts = np.repeat(np.array([7, 9, 11, 13], dtype=np.int64), [1, 3, 12, 3])
-    first, second = pair_indices(concepts, max_pairs=10, seed=1)
-    found = set(zip(first.tolist(), second.tolist(), strict=True))
-    assert len(found) == len(first) == 3 + 10 + 3
-    assert (concepts[first] == concepts[second]).all()
-    alone_first, alone_second = pair_indices(concepts[4:16], max_pairs=10, seed=1)
-    assert {(i + 4, j + 4) for i, j in zip(alone_first.tolist(), alone_second.tolist(), strict=True)} <= found
-    assert len(pair_indices(np.empty(0, np.int64), 10, 1)[0]) == 0
+    concepts = [7] + [9] * 3 + [11] * 12 + [13] * 3
+    found = indices(concepts, max_pairs=10)
+    assert len(set(found)) == len(found) == 3 + 10 + 3
+    assert all(concepts[i] == concepts[j] and i < j for i, j in found)
+    assert {(i + 4, j + 4) for i, j in indices([11] * 12, max_pairs=10)} <= set(found)
+    assert indices([], 10) == []
+
+
+@pytest.mark.parametrize("max_pairs", [0, 10, 50])
+def test_pairs_do_not_depend_on_how_many_are_held_at_once(monkeypatch, max_pairs):
+    concepts = [concept for concept in range(30) for _ in range(concept)]
+    expected = indices(concepts, max_pairs)
+    assert len(set(expected)) == len(expected)
+    monkeypatch.setattr(pairs, "PAIRS_AT_ONCE", 64)
+    assert sorted(indices(concepts, max_pairs)) == sorted(expected)
+    assert max(len(first) for first, _ in pair_indices(np.array(concepts), max_pairs, 1)) <= 64
 
 
 def test_text_rows_and_rejects(tmp_path):

@@ -133,13 +133,13 @@ def test_interrupted_runs_go_on_and_keep_what_is_finished(ray_session, meta, tmp
     moments = [
         (source_blocks, "results", 2, "0-*.json"),
         (name_parts, "fan_out", 1, "names/part-*.parquet"),
-        (pair_parts, "fan_out", 1, "*.arrow.json"),
+        (pair_parts, "fan_out", 1, "finished.json"),
         (pair_parts, "fan_out", 2, "pairs/part-*.parquet"),
     ]
     done = {}
     for module, function, count, files in moments:
-        if files == "*.arrow.json":  # else the tasks that made the names have chosen all pairs
-            lost = sorted(out.glob("pairs/_work/spill/*.json"))[0]
+        if files == "finished.json":  # else the tasks that made the names have chosen all pairs
+            lost = sorted(out.glob("pairs/_work/spill/*/finished.json"))[0]
             lost.unlink()
         with monkeypatch.context() as patch, pytest.raises(KilledError):
             patch.setattr(module, function, interrupted_after(count, getattr(module, function)))
