@@ -21,6 +21,8 @@ def default_cpus() -> int:
 def session(num_cpus: int | None = None) -> Iterator[None]:
     """Connect to Ray, and disconnect at the end; a Ray that is already connected is used and left as it is."""
     os.environ.setdefault("RAY_DEDUP_LOGS", "1")
+    # Ray Train asks the dashboard once a second; without a dashboard it says so once a second.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "Failed to query Ray Train Controller actor state")
     os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

@@ -77,7 +77,9 @@ class Config(JobConfig):
     seed: int = Field(default=13, description="of data order and dropout")
     lowercase: bool = Field(default=True, description="lower-case the names of a text file; an artifact stays as it is")
     max_reject_rate: float = Field(default=0.01, ge=0, le=1, description="malformed share of a text file, at most")
-    checkpoint_every: int = Field(default=200, ge=1, description="steps between checkpoints: what is lost by a kill")
+    checkpoint_every: int | None = Field(
+        default=None, ge=1, description="steps between checkpoints: what is lost by a kill; by default one a minute"
+    )
     max_failures: int = Field(default=3, ge=0, description="how often dead workers are replaced in one run")
     device: Literal["auto", "cpu", "cuda"] = Field(
         default="auto", description="auto takes GPUs if the cluster has one for each worker"

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 Precision = Literal["float32", "bf16"]
+BUCKET = 50_000_000  # elements in one collective: bounds the buffers beside the weights
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
@@ -56,7 +57,7 @@ def build_engine(module: nn.Module, optimizer: AdamW, *, stage: int, precision: 
         "train_micro_batch_size_per_gpu": 1,  # bookkeeping only: batches are ours
         "gradient_accumulation_steps": 1,
         "gradient_clipping": optimizer.clip,  # DeepSpeed clips at 1.0 unless told otherwise
-        "zero_optimization": {"stage": stage},
+        "zero_optimization": {"stage": stage, "reduce_bucket_size": BUCKET, "allgather_bucket_size": BUCKET},
         "optimizer": {
             "type": "AdamW",
             # torch's own AdamW: the fused one is compiled on first use

@@ -54,7 +54,7 @@ def fit(plan: TrainPlan, *, workers: int, device: Device, storage_uri: str, max_
         BiomodelsError: training met a condition that would come again.
     """
     import ray
-    from ray.train import FailureConfig, RunConfig, ScalingConfig
+    from ray.train import FailureConfig, LoggingConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
 
     board = ray.remote(num_cpus=0)(Board).remote()
@@ -68,6 +68,7 @@ def fit(plan: TrainPlan, *, workers: int, device: Device, storage_uri: str, max_
             # A new name each time: under a known one Ray would go on from its own record of an earlier attempt.
             name=f"train-{uuid.uuid4().hex[:12]}",
             storage_path=storage_uri,
+            logging_config=LoggingConfig(log_level="WARNING"),
             failure_config=FailureConfig(max_failures=max_failures),
             worker_runtime_env={"env_vars": _worker_environment(device)},
         ),
@@ -82,7 +83,7 @@ def choose_device(wanted: str, workers: int) -> Device:
     """Return the device of the workers: as wanted, or `cuda` if the cluster has a GPU for each of them.
 
     Raises:
-        UsageError: there are too few GPUs or CPUs on a cluster that cannot grow.
+        UsageError: GPUs are wanted, and the cluster has none.
     """
     import ray
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import time
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,6 +33,7 @@ from ray_jobs.training.engine import (
 from ray_jobs.training.reader import EpochReader
 from ray_jobs.training.step import StepKey, accumulate_gradients
 
+CHECKPOINT_SECONDS = 60
 T = TypeVar("T")
 Device = Literal["cpu", "cuda"]
 
@@ -47,7 +50,7 @@ class TrainPlan:
         batch_size: rows of a global batch.
         chunk_texts: see `accumulate_gradients`.
         drop_last: see `EpochReader`.
-        checkpoint_every: steps between checkpoints.
+        checkpoint_every: steps between checkpoints; None makes one every `CHECKPOINT_SECONDS`.
     """
 
     recipe: Recipe
@@ -62,7 +65,7 @@ class TrainPlan:
     precision: Precision
     chunk_texts: int | None
     drop_last: bool
-    checkpoint_every: int
+    checkpoint_every: int | None
 
     def reader(self) -> EpochReader:
         """Open the dataset."""
@@ -102,6 +105,7 @@ def train_worker(job: dict[str, Any]) -> str | None:
         board.start.remote(start)
 
     engine = _engine(plan, checkpoint)
+    clock = CheckpointClock(plan.checkpoint_every, engine.device)
     for step, batch in enumerate(_batches(plan, start, rank, world_size, engine.device), start=start):
         rate = plan.optimizer.rate(step)
         set_learning_rate(engine, rate)
@@ -116,10 +120,31 @@ def train_worker(job: dict[str, Any]) -> str | None:
         curve.append(json.dumps({"step": step, "loss": loss, "learning_rate": rate, "gradient_norm": norm}))
         if board:
             board.post.remote(step + 1, loss)
-        if (step + 1) % plan.checkpoint_every == 0 or step + 1 == plan.steps:
+        if step + 1 == plan.steps or clock.due(step + 1):
             _save(plan, engine, step + 1, curve, world_sizes)
             ray.train.report({"step": step + 1, "loss": loss})
     return None
+
+
+class CheckpointClock:
+    """Says, on all ranks alike, when a checkpoint is due: by steps, or by the first rank's time."""
+
+    def __init__(self, every: int | None, device: torch.device) -> None:
+        self._every = every
+        self._device = device
+        self._last = time.monotonic()
+
+    def due(self, step: int) -> bool:
+        """Say whether one is due after so many steps. Collective."""
+        if self._every is not None:
+            return step % self._every == 0
+        late = torch.tensor(
+            [time.monotonic() - self._last > CHECKPOINT_SECONDS], dtype=torch.int32, device=self._device
+        )
+        dist.broadcast(late, src=0)
+        if late.item():
+            self._last = time.monotonic()
+        return bool(late.item())
 
 
 def prepare_device(device: Device) -> None:
@@ -127,6 +152,9 @@ def prepare_device(device: Device) -> None:
     os.environ["DS_ACCELERATOR"] = device
     import_deepspeed()
     torch.use_deterministic_algorithms(True, warn_only=True)
+    # Deterministic mode would also fill every new tensor, DeepSpeed's unused reduction buffers among them: gigabytes.
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
     if device == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     else:
