@@ -22,7 +22,6 @@ from ray.serve.handle import DeploymentHandle
 from biomodels.artifacts import Artifact
 from biomodels.index.names import NameRow
 from biomodels.index.sharded import KIND, ShardedIndex, merge_topk, shard_of
-from biomodels.inference.text_encoder import TextEncoder
 from biomodels.linking.linker import Candidate, Linker, encoder_options
 from biomodels.terminology.normalise import Normaliser
 from serving.api import create_app
@@ -48,6 +47,8 @@ class EncoderReplica:
     """The model. Requests that arrive together are encoded together."""
 
     def __init__(self, settings: Settings) -> None:
+        from biomodels.inference.text_encoder import TextEncoder  # torch: the other replicas do without
+
         options = encoder_options(Artifact.open(settings.index, KIND).facts)
         self._encoder = TextEncoder(str(settings.model), threads=settings.threads, **options)
         self.encode.set_max_batch_size(settings.max_batch)

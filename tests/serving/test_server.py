@@ -47,7 +47,7 @@ class Server:
             )
 
     def wait_until_ready(self) -> None:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 180
         while "the linker is ready" not in self.log.read_text():
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < deadline, self.log.read_text()

@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -108,3 +110,9 @@ def test_a_model_that_is_not_beside_the_index_must_be_given(small_index, tiny_be
     (copy / "run.json").write_text(json.dumps(run))
     with pytest.raises(UsageError, match=rf"{message}.*give --model, the model with digest"):
         resolved(Settings(index=str(copy)))
+
+
+def test_only_the_encoder_loads_torch():
+    """Shards and linkers start faster and stay small."""
+    code = "import serving.app, serving.deployments, sys; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0
