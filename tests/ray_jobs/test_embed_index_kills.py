@@ -12,11 +12,13 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
 SEED = 31
 PARTS = 8
 DEADLINE_S = 300
@@ -51,16 +53,16 @@ class Jobs:
     """Runs job commands, each in a process of its own with a Ray of its own."""
 
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        self.directory = directory
         (directory / "sitecustomize.py").write_text(KILLER)
 
     def run(self, *command: str, kill: tuple[str, ...] = ()) -> str:
         """Run a command to its end, or until the driver is killed; return its log."""
         name = str(time.monotonic_ns())
         environment = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
-        environment |= {"PYTHONPATH": str(self._directory), "KILL_PLAN": ";".join(kill)}
-        environment |= {"KILL_COUNTER": str(self._directory / f"{name}.count")}
-        log = self._directory / f"{name}.log"
+        environment |= {"PYTHONPATH": str(self.directory), "KILL_PLAN": ";".join(kill)}
+        environment |= {"KILL_COUNTER": str(self.directory / f"{name}.count")}
+        log = self.directory / f"{name}.log"
         with log.open("wb") as sink:
             arguments = [sys.executable, "-m", "ray_jobs", *command]
             process = subprocess.Popen(arguments, stdout=sink, stderr=sink, env=environment, start_new_session=True)
@@ -79,7 +81,7 @@ class Jobs:
         text = log.read_text(errors="replace")
         assert process.returncode == (-9 if any("driver" in moment for moment in kill) else 0), text
         for number, moment in enumerate(kill):
-            reached = (self._directory / f"{name}.count{number}").stat().st_size
+            reached = (self.directory / f"{name}.count{number}").stat().st_size
             assert reached >= int(moment.split("|")[2]), f"{moment}: was not reached"
         return text
 
@@ -89,24 +91,28 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 
 
-@pytest.mark.cluster
-@pytest.mark.timeout(900)
-def test_killed_jobs_end_with_the_same_bytes(write_names, tiny_bert: str, tmp_path: Path) -> None:
-    choice = random.Random(SEED)
-    jobs = Jobs(tmp_path)
-    names = write_names(tmp_path / "names", 400)
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> Jobs:
+    return Jobs(tmp_path_factory.mktemp("kills"))
 
-    def embed(out: str, *kill: str) -> str:
-        options = ("--names", names, "--model", tiny_bert, "--part-rows", "50", "--actors", "2")
-        return jobs.run("embed", *options, "--out", str(tmp_path / out), kill=kill)
 
-    def index(out: str, *kill: str) -> str:
-        options = ("--embeddings", str(tmp_path / "undisturbed"), "--factory", "IVF8,Flat", "--shards", "3")
-        return jobs.run("index", *options, "--out", str(tmp_path / out), kill=kill)
+@pytest.fixture(scope="module")
+def embed(jobs: Jobs, write_names, tiny_bert: str) -> Callable[..., str]:
+    names = write_names(jobs.directory / "names", 400)
+    options = ("--names", names, "--model", tiny_bert, "--part-rows", "50", "--actors", "2")
+    return lambda out, *kill: jobs.run("embed", *options, "--out", str(jobs.directory / out), kill=kill)
 
+
+@pytest.fixture(scope="module")
+def undisturbed(jobs: Jobs, embed: Callable[..., str]) -> Path:
     embed("undisturbed")
-    undisturbed = contents(tmp_path / "undisturbed")
-    assert sum(path.startswith("embeddings/") for path in undisturbed) == PARTS
+    return jobs.directory / "undisturbed"
+
+
+def test_killed_embed_ends_with_the_same_bytes(jobs: Jobs, embed: Callable[..., str], undisturbed: Path) -> None:
+    expected = contents(undisturbed)
+    assert sum(path.startswith("embeddings/") for path in expected) == PARTS
+    choice = random.Random(SEED)
 
     # A task and an actor, while they write a part: the job goes on by itself. Then the driver, amid a later part.
     last = choice.randint(5, 7)
@@ -124,10 +130,17 @@ def test_killed_jobs_end_with_the_same_bytes(write_names, tiny_bert: str, tmp_pa
     log = embed("killed", "remove_tree|/_work$|1|driver")
     assert "kept 8 of 8 parts" in log
     assert "finished before" in embed("killed")
-    assert contents(tmp_path / "killed") == undisturbed
+    assert contents(jobs.directory / "killed") == expected
+
+
+def test_killed_index_ends_with_the_same_bytes(jobs: Jobs, undisturbed: Path) -> None:
+    choice = random.Random(SEED)
+
+    def index(out: str, *kill: str) -> str:
+        options = ("--embeddings", str(undisturbed), "--factory", "IVF8,Flat", "--shards", "3")
+        return jobs.run("index", *options, "--out", str(jobs.directory / out), kill=kill)
 
     index("index")
-    expected = contents(tmp_path / "index")
     index(
         "index_killed",
         f"publish_file|/shards/shard|{choice.randint(1, 3)}|worker",
@@ -140,4 +153,4 @@ def test_killed_jobs_end_with_the_same_bytes(write_names, tiny_bert: str, tmp_pa
     log = index("index_killed", "publish_bytes|manifest.json$|1|driver")
     assert "kept 1 of 1 files of concepts" in log
     index("index_killed")
-    assert contents(tmp_path / "index_killed") == expected
+    assert contents(jobs.directory / "index_killed") == contents(jobs.directory / "index")
