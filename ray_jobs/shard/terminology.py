@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -112,7 +113,7 @@ def main(config: Config) -> Result:
 
     spills = PairSpills(pairs_uri, Normaliser(config.lowercase), config.max_pairs, config.seed)
     idle = all(storage.exists(storage.join(uri, MANIFEST)) for uri in (names_uri, pairs_uri))
-    with contextlib.nullcontext() if idle else session(config.num_cpus):
+    with contextlib.nullcontext() if idle else session(config.num_cpus or _cpus()):
         if builder.finished is None:
             _make_names(config, builder, chosen, spills)
         names = Artifact.open(names_uri, "names")
@@ -125,6 +126,11 @@ def main(config: Config) -> Result:
     )
     print(_summary(result))
     return result
+
+
+def _cpus() -> int:
+    """Return the logical CPUs of a local Ray for this job: it has no actors that hold CPUs, so the cores are enough."""
+    return max(2, len(os.sched_getaffinity(0)))
 
 
 def _make_names(config: Config, builder: ArtifactBuilder, chosen: NameFilter, pairs: PairSpills) -> None:
