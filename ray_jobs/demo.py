@@ -34,7 +34,7 @@ class Config(JobConfig):
 
     out: str = Field(default="runs/demo", description="directory of all results; finished stages in it are reused")
     held_out: int = Field(default=2000, ge=1, description="synonyms kept out of names and pairs, to measure with")
-    steps: int = Field(default=100, ge=1, description="training steps")
+    steps: int = Field(default=80, ge=1, description="training steps")
     batch_size: int = Field(default=64, ge=2, description="synonym pairs per step, over all workers")
     learning_rate: float = Field(default=1e-4, gt=0, description="of AdamW, constant")
     workers: int = Field(default=2, ge=1, description="training workers")
@@ -119,7 +119,11 @@ class _Demo:
     def shard(self) -> None:
         from ray_jobs.shard import terminology
 
-        terminology.main(terminology.Config(obo=self.ontology, out=self.path("hpo"), hold_out=self.config.held_out))
+        terminology.main(
+            terminology.Config(
+                obo=self.ontology, out=self.path("hpo"), hold_out=self.config.held_out, export_dictionary=True
+            )
+        )
 
     def evaluate_before(self) -> dict[str, Any]:
         return self._evaluate(self.base_model, "before.json")
@@ -286,7 +290,7 @@ def _show(report: dict[str, Any], out: str) -> None:
         links.add_column(heading)
     for answer in report["links"]:
         for candidate in answer["candidates"][:1]:
-            cells = (candidate["concept_id"], candidate["preferred_name"], candidate["name"])
+            cells = (candidate["concept_id"], candidate["preferred_name"], candidate["matched_name"])
             links.add_row(answer["mention"], *cells, f"{candidate['score']:.3f}")
     console.print(links)
     console.print(f"report: {out}/report.json · start the linker again: make serve")
