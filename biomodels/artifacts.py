@@ -111,10 +111,12 @@ class Artifact:
 
     @property
     def digest(self) -> str:
+        """The identity of the artifact."""
         return self.manifest.digest
 
     @property
     def facts(self) -> dict[str, Any]:
+        """Counts and settings that its job recorded."""
         return self.manifest.facts
 
     def files(self, prefix: str = "") -> list[FileEntry]:
@@ -133,6 +135,7 @@ class Artifact:
         raise ArtifactError(f"{self.uri}: its manifest lists no {path}; make the artifact again")
 
     def file_uri(self, entry: FileEntry | str) -> str:
+        """Return where a file of the artifact is."""
         return storage.join(self.uri, entry if isinstance(entry, str) else entry.path)
 
     def read_table(self, entry: FileEntry, columns: list[str] | None = None) -> pa.Table:
@@ -167,14 +170,15 @@ class Artifact:
 class ArtifactBuilder:
     """An artifact in the making. It is small and picklable: tasks on other machines publish parts through it."""
 
-    def __init__(self, uri: str, kind: str, schema_version: int, config: dict[str, Any], inputs: dict[str, str]):
+    def __init__(
+        self, uri: str, kind: str, schema_version: int, config: dict[str, Any], inputs: dict[str, str]
+    ) -> None:
         self.uri = uri
         self.kind = kind
         self.schema_version = schema_version
         self.config = json.loads(canonical_json(config))
         self.inputs = dict(inputs)
         self.finished: Manifest | None = None
-        self._lock: IO[str] | None = None
 
     @classmethod
     def begin(
@@ -301,11 +305,8 @@ class ArtifactBuilder:
         storage.publish_bytes(_pretty(manifest.model_dump()), storage.join(self.uri, MANIFEST))
         self.finished = manifest
         storage.remove_tree(self.work())
-        self._lock = None
+        self._release_lock()
         return manifest
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_lock": None}
 
     def _ledger(self, path: str) -> str:
         return self.work("done", path.replace("/", "~") + ".json")
@@ -324,18 +325,32 @@ class ArtifactBuilder:
         )
 
     def _take_lock(self) -> None:
-        """Hold an advisory lock while this process lives, so that two commands do not make one directory."""
+        """Hold an advisory lock until the commit or the end of this process, so that two commands do not make one
+        directory. A builder that failed leaves its lock to the next one of the same process."""
         if not storage.is_local(self.uri):
             return
         path = Path(storage.filesystem(self.work("lock"))[1])
         path.parent.mkdir(parents=True, exist_ok=True)
+        held = _LOCKS.pop(str(path), None)
+        if held is not None:
+            held.close()
         handle = path.open("w")
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             handle.close()
             raise ArtifactError(f"{self.uri}: another process is making it; wait for it or stop it") from error
-        self._lock = handle
+        _LOCKS[str(path)] = handle
+
+    def _release_lock(self) -> None:
+        if storage.is_local(self.uri):
+            held = _LOCKS.pop(storage.filesystem(self.work("lock"))[1], None)
+            if held is not None:
+                held.close()
+
+
+_LOCKS: dict[str, IO[str]] = {}
+"""The locks that this process holds, by path."""
 
 
 def write_parquet(table: pa.Table, path: str) -> None:

@@ -100,6 +100,11 @@ def test_a_directory_is_made_by_one_process_at_a_time(tmp_path: Path):
     builder.commit({})
 
 
+def test_a_failed_builder_leaves_its_lock_to_the_next_in_its_process(tmp_path: Path):
+    failed = begin(tmp_path / "a", seed=1)
+    assert begin(tmp_path / "a", seed=1).identity == failed.identity
+
+
 def second_maker(uri: Path) -> str:
     try:
         begin(uri, seed=1)

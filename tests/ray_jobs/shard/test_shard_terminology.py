@@ -1,6 +1,5 @@
 """The job on Ray: equal bytes however the work is cut, resume, held-out synonyms, rejects, and every format."""
 
-import gc
 import random
 from pathlib import Path
 
@@ -54,7 +53,6 @@ def small_parts(monkeypatch):
 
 
 def shard(out, **options):
-    gc.collect()  # the traceback of a run that failed in this process still holds the lock of its directory
     return main(load(Config, None, {"out": str(out), **{key: str(value) for key, value in options.items()}}))
 
 
