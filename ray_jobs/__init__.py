@@ -1,1 +1,1 @@
-"""The jobs: one file each, run as `python -m ray_jobs JOB …` on one machine or as the entrypoint of `ray job submit`."""
+"""The jobs: one file each, run as `python -m ray_jobs JOB …`, on one machine or under `ray job submit`."""

@@ -24,7 +24,7 @@ class JobConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     placement: ClassVar[frozenset[str]] = frozenset({"out", "num_cpus"})
-    """Fields that do not change the bytes of the output: paths, numbers of workers, block sizes. Subclasses add theirs."""
+    """Fields that do not change the output's bytes: paths, numbers of workers, block sizes. Subclasses add theirs."""
 
     num_cpus: int | None = Field(
         default=None, ge=1, description="logical CPUs of the local Ray; by default twice the cores, at least 4"
