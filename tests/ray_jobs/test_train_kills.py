@@ -82,20 +82,35 @@ def is_training_worker(process: psutil.Process) -> bool:
         return False
 
 
+@pytest.fixture
+def start():
+    """Start runs; whatever still lives at the end of the test is killed."""
+    runs = []
+
+    def begin(*arguments, **options):
+        runs.append(Run(*arguments, **options))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        if run.process.poll() is None:
+            run.kill()
+
+
 @pytest.mark.cluster
 @pytest.mark.timeout(900)
-def test_killed_training_ends_with_the_same_bytes(tiny_bert, tmp_path):
+def test_killed_training_ends_with_the_same_bytes(start, tiny_bert, tmp_path):
     choice = random.Random(SEED)
     pairs = tmp_path / "pairs.txt"
     syllables = ("ka", "ro", "mi", "te", "su", "no", "li", "pa", "dor", "gen")
     words = ["".join(choice.choices(syllables, k=3)) for _ in range(300)]
     pairs.write_text("".join(f"C{i}||{word} {words[-i]}||{words[-i]} of {word}\n" for i, word in enumerate(words)))
 
-    undisturbed = Run(tmp_path / "undisturbed", pairs, tiny_bert).finish()
+    undisturbed = start(tmp_path / "undisturbed", pairs, tiny_bert).finish()
     assert len(undisturbed["training.jsonl"].splitlines()) == STEPS
 
     # Workers, at two seeded steps of one run: it goes on by itself.
-    run = Run(tmp_path / "workers", pairs, tiny_bert)
+    run = start(tmp_path / "workers", pairs, tiny_bert)
     first, second = sorted(choice.sample(range(EVERY, STEPS - 2 * EVERY, EVERY), 2))
     for step in (first, second):
         run.wait_until(lambda step=step: any(s >= step and done for s, done in run.steps().items()), 0.01)
@@ -107,7 +122,7 @@ def test_killed_training_ends_with_the_same_bytes(tiny_bert, tmp_path):
 
     # The driver, inside a checkpoint.
     out = tmp_path / "driver"
-    run = Run(out, pairs, tiny_bert)
+    run = start(out, pairs, tiny_bert)
     step = choice.randrange(2 * EVERY, STEPS - EVERY, EVERY)
     run.wait_until(lambda: run.steps().get(step) is False)
     torn = run.worker(choice)
@@ -118,21 +133,21 @@ def test_killed_training_ends_with_the_same_bytes(tiny_bert, tmp_path):
     shutil.copytree(out, tmp_path / "other_size")
 
     # The driver again, at a seeded moment after it resumed; then inside the final commit.
-    run = Run(out, pairs, tiny_bert)
+    run = start(out, pairs, tiny_bert)
     run.wait_until(lambda: any(s > kept and done for s, done in run.steps().items()), 0.01)
     assert f"resuming at step {kept} of {STEPS}: {kept} steps kept" in run.text()
     time.sleep(choice.uniform(0, 0.1))
     run.kill()
-    run = Run(out, pairs, tiny_bert)
+    run = start(out, pairs, tiny_bert)
     run.wait_until(lambda: (out / "config.json").exists() or (out / "manifest.json").exists())
     run.kill()
     assert not (out / "manifest.json").exists()
-    run = Run(out, pairs, tiny_bert)
+    run = start(out, pairs, tiny_bert)
     assert run.finish() == undisturbed
     assert f"{STEPS} of {STEPS} steps kept" in run.text()
 
     # At another world size it goes on at the same step, to nearly the same weights.
-    run = Run(tmp_path / "other_size", pairs, tiny_bert, workers=1)
+    run = start(tmp_path / "other_size", pairs, tiny_bert, workers=1)
     files = run.finish()
     assert f"resuming at step {kept} of {STEPS}: {kept} steps kept" in run.text()
     assert [len(files[name].splitlines()) for name in ("training.jsonl",)] == [STEPS]
