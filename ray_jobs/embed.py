@@ -15,9 +15,10 @@ from biomodels.artifacts import Artifact, ArtifactBuilder, FileEntry, Manifest
 from biomodels.errors import InputError, UsageError
 from biomodels.models.spec import Pooling, model_digest, read_spec, resolve_model
 from ray_jobs.config import JobConfig
-from ray_jobs.progress import bar
+from ray_jobs.fan_out import Item, fan_out
+from ray_jobs.progress import bar, say
 from ray_jobs.session import session
-from ray_jobs.tasks import each, kept_files, say
+from ray_jobs.tasks import kept_files
 
 if TYPE_CHECKING:
     from biomodels.inference.text_encoder import TextEncoder
@@ -123,16 +124,19 @@ def _split(builder: ArtifactBuilder, names: Artifact, normaliser: Normaliser, bi
     strings = dict(enumerate(kept_files(builder, [parts.strings_part(part) for part in numbers])))
     todo = [part for part in numbers if not (rows[part] and strings[part])]
     if todo:
-        files = range(len(parts.name_files(names)))
-        spilled = each(lambda file: parts.spill_names(builder, names, file, bits), [(file,) for file in files])
-        spills = sorted(uri for uris in spilled for uri in uris)
+        files = [{"file": file} for file in range(len(parts.name_files(names)))]
 
-        def write(part: int) -> tuple[int, FileEntry]:
-            return part, parts.write_strings(builder, part, spills, normaliser)[1]
+        def spill(item: Item) -> Item:
+            return {"spills": parts.spill_names(builder, names, item["file"], bits)}
 
+        def write(item: Item) -> Item:
+            _, written = parts.write_strings(builder, item["part"], spills, normaliser)
+            return {"part": item["part"], "entry": written.model_dump()}
+
+        spills = sorted(uri for result in fan_out(spill, files) for uri in result["spills"])
         with bar("distinct strings", len(numbers), "parts", done=len(numbers) - len(todo)) as progress:
-            for part, written in each(write, [(part,) for part in todo]):
-                strings[part] = written
+            for result in fan_out(write, [{"part": part} for part in todo]):
+                strings[result["part"]] = FileEntry.model_validate(result["entry"])
                 progress.update(1)
     return [entry for part in numbers if (entry := strings[part])]
 

@@ -13,9 +13,9 @@ from biomodels import shuffle, storage
 from biomodels.artifacts import Artifact, ArtifactBuilder, FileEntry, Manifest, canonical_json
 from biomodels.errors import InputError
 from ray_jobs.config import JobConfig
-from ray_jobs.progress import bar
+from ray_jobs.progress import bar, say
 from ray_jobs.session import session
-from ray_jobs.tasks import each, kept_files, say
+from ray_jobs.tasks import each, kept_files
 
 if TYPE_CHECKING:
     from biomodels.index.build import Plan

@@ -27,3 +27,8 @@ def bar(label: str, total: int | None, unit: str, *, done: int = 0) -> tqdm[Any]
         dynamic_ncols=True,
         file=sys.stderr,
     )
+
+
+def say(message: str) -> None:
+    """Tell the user something, beside the progress bars."""
+    tqdm.write(message, file=sys.stderr)

@@ -1,9 +1,11 @@
-"""Run many small tasks on Ray, and find out which files an earlier run finished."""
+"""Plain Ray tasks whose arguments and results are Python objects, and which files an earlier run finished.
+
+`fan_out` is for work described by JSON, on Ray Data; this is for the index, whose tasks share arrays of vectors.
+"""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -31,8 +33,3 @@ def kept_files(builder: ArtifactBuilder, paths: Sequence[str]) -> list[FileEntry
     """Verify in parallel which files an earlier run finished."""
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as pool:
         return list(pool.map(builder.kept, paths))
-
-
-def say(message: str) -> None:
-    """Tell the user something, beside the progress bars."""
-    print(message, file=sys.stderr)

@@ -18,8 +18,8 @@ from biomodels.artifacts import Artifact, ArtifactBuilder, Manifest, digest_json
 from biomodels.errors import ArtifactError
 from biomodels.models.spec import EncoderSpec, Pooling, model_digest, read_spec, resolve_model
 from ray_jobs.config import JobConfig
+from ray_jobs.progress import say
 from ray_jobs.session import default_cpus, session
-from ray_jobs.tasks import say
 
 if TYPE_CHECKING:
     from biomodels.recipes.sapbert import SapBert

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from biomodels.errors import BiomodelsError, UsageError
-from ray_jobs.progress import bar
-from ray_jobs.tasks import say
+from ray_jobs.progress import bar, say
 from ray_jobs.training.loop import Device, TrainPlan, train_worker
 
 POLL_S = 0.5
