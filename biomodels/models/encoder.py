@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from biomodels.errors import InputError
@@ -61,6 +62,33 @@ class Encoder(nn.Module):
         output = self.backbone(input_ids=input_ids, attention_mask=attention_mask, **rest)
         E_BD = pool(output.last_hidden_state, attention_mask, self.spec.pooling)
         return nn.functional.normalize(E_BD, dim=-1) if self.spec.normalise else E_BD
+
+
+def encode_by_length(encoder: Encoder, input_ids: Tensor, attention_mask: Tensor, slices: int = 4) -> Tensor:
+    """Encode a padded batch as a few batches of texts of similar length, each padded to its own longest.
+
+    Names differ much in length: in one batch most positions would be padding. The number of slices is fixed, because
+    under ZeRO-3 all ranks must run every layer equally often.
+
+    Args:
+        encoder: any pooling; `mean_all_tok` counts the padding, so there the batch stays whole.
+        input_ids: int64 (B, L), padded on the right, B at least 1.
+        attention_mask: int64 (B, L).
+        slices: how many batches.
+
+    Returns:
+        E_BD in the order of the input.
+    """
+    if encoder.spec.pooling == "mean_all_tok":
+        return encoder(input_ids, attention_mask)  # type: ignore[no-any-return]
+    lengths_B = attention_mask.sum(dim=1)
+    order_B = torch.argsort(lengths_B, stable=True)
+    pieces = []
+    for rows in order_B.tensor_split(slices):
+        present = rows if len(rows) else order_B[:1]
+        width = int(lengths_B[present].max())
+        pieces.append(encoder(input_ids[present, :width], attention_mask[present, :width])[: len(rows)])
+    return torch.cat(pieces).index_select(0, torch.argsort(order_B))
 
 
 def load_backbone(directory: Path, **options: Any) -> nn.Module:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from biomodels.losses import multi_similarity
-from biomodels.models.encoder import Encoder, load_backbone, load_tokenizer
+from biomodels.models.encoder import Encoder, encode_by_length, load_backbone, load_tokenizer
 from biomodels.models.spec import EncoderSpec, write_spec
 from biomodels.recipes.contract import Batch, Global, Inputs, Outputs, Term
 from biomodels.recipes.tokens import tokenize
@@ -28,7 +28,7 @@ class NameEncoder(nn.Module):
 
     def forward(self, inputs: Inputs) -> Outputs:
         """Encode the set `names`."""
-        return {"names": {"embedding": self.encoder(**inputs["names"])}}
+        return {"names": {"embedding": encode_by_length(self.encoder, **inputs["names"])}}
 
 
 @dataclass(frozen=True)

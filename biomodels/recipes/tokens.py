@@ -20,7 +20,7 @@ def tokenize(tokenizer: Any, texts: Sequence[str], *, max_length: int, full_leng
         full_length: pad to `max_length`, where pooling counts padding; else to the longest of these texts.
 
     Returns:
-        `input_ids` and `attention_mask`, int64 (B, L).
+        `input_ids` and `attention_mask`, int64 (B, L), padded on the right.
     """
     if not texts:
         empty = torch.zeros(0, max_length if full_length else 1, dtype=torch.int64)
@@ -30,6 +30,7 @@ def tokenize(tokenizer: Any, texts: Sequence[str], *, max_length: int, full_leng
         truncation=True,
         max_length=max_length,
         padding="max_length" if full_length else "longest",
+        padding_side="right",
         return_attention_mask=True,
         return_token_type_ids=False,
     )

@@ -15,6 +15,7 @@ import pytest
 import ray.cloudpickle
 import torch
 
+from biomodels.models.encoder import encode_by_length
 from biomodels.models.spec import EncoderSpec
 from biomodels.recipes.contract import Batch, Local
 from biomodels.recipes.sapbert import SapBert
@@ -40,7 +41,7 @@ class TwoSets(torch.nn.Module):
         self.encoder = encoder
 
     def forward(self, inputs):
-        return {name: {"embedding": self.encoder(**tokens)} for name, tokens in inputs.items()}
+        return {name: {"embedding": encode_by_length(self.encoder, **tokens)} for name, tokens in inputs.items()}
 
 
 def load(model, dropout):
