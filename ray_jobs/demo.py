@@ -34,7 +34,7 @@ class Config(JobConfig):
 
     out: str = Field(default="runs/demo", description="directory of all results; finished stages in it are reused")
     held_out: int = Field(default=2000, ge=1, description="synonyms kept out of names and pairs, to measure with")
-    steps: int = Field(default=80, ge=1, description="training steps")
+    steps: int = Field(default=60, ge=1, description="training steps")
     batch_size: int = Field(default=64, ge=2, description="synonym pairs per step, over all workers")
     learning_rate: float = Field(default=1e-4, gt=0, description="of AdamW, constant")
     workers: int = Field(default=2, ge=1, description="training workers")

@@ -35,11 +35,11 @@ class Config(JobConfig):
     factory: str | None = Field(
         default=None,
         description="FAISS factory string, such as IVF4096,SQ8; by default Flat below 10,000 names, else IVF with a "
-        "power of two of lists below 4·√N, as Flat below a million names and SQ8 above",
+        "power of two of lists below 8·√N, as Flat below a million names and SQ8 above",
     )
     shards: int = Field(default=4, ge=1, le=999, description="files that the vectors are cut into")
     metric: Literal["cosine", "ip"] = Field(default="cosine", description="cosine scales vectors and queries to 1")
-    target_recall: float = Field(default=0.98, gt=0, le=1, description="recall@10 that decides the default nprobe")
+    target_recall: float = Field(default=0.99, gt=0, le=1, description="recall@10 that decides the default nprobe")
     recall_queries: int = Field(default=1000, ge=1, description="stored vectors by which recall is measured, about")
     seed: int = Field(default=13, ge=0, lt=1 << 31, description="of the samples and of k-means")
     train_sample: int | None = Field(

@@ -60,8 +60,13 @@ def build_engine(module: nn.Module, optimizer: AdamW, *, stage: int, precision: 
         "zero_optimization": {"stage": stage, "reduce_bucket_size": BUCKET, "allgather_bucket_size": BUCKET},
         "optimizer": {
             "type": "AdamW",
-            # torch's own AdamW: the fused one is compiled on first use
-            "params": {"lr": optimizer.learning_rate, "weight_decay": optimizer.weight_decay, "torch_adam": True},
+            # torch's own AdamW: DeepSpeed's is compiled on first use
+            "params": {
+                "lr": optimizer.learning_rate,
+                "weight_decay": optimizer.weight_decay,
+                "torch_adam": True,
+                "fused": True,
+            },
         },
     }
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
@@ -127,7 +132,7 @@ def restore_moments(engine: Any, step: int, moment: Callable[[str, str], Tensor]
     }
     for flat in getattr(zero, by_stage[engine.zero_optimization_stage()]):
         # torch's AdamW makes this at its first step; the moments are views that DeepSpeed shares out to parameters.
-        zero.optimizer.state[flat] = {"step": torch.tensor(float(step))} | {
+        zero.optimizer.state[flat] = {"step": torch.tensor(float(step), device=flat.device)} | {
             kind: torch.zeros_like(flat) for kind in MOMENTS
         }
     if engine.zero_optimization_stage() < 3:

@@ -97,6 +97,9 @@ def choose_device(wanted: str, workers: int) -> Device:
 
 def _worker_environment(device: Device) -> dict[str, str]:
     variables = {"DS_ACCELERATOR": device, "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    # Let malloc keep the memory of activations from step to step: giving it back and faulting it in again took a fifth
+    # of a CPU worker's time.
+    variables |= {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 32)}
     interface = _cluster_interface()
     if interface:
         for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):

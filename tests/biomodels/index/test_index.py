@@ -249,12 +249,12 @@ def test_too_few_vectors_to_train_on(embeddings: Artifact, tmp_path: Path) -> No
     [
         (1, "Flat"),
         (9_999, "Flat"),
-        (10_000, "IVF256,Flat"),
-        (37_000, "IVF512,Flat"),
-        (726_661, "IVF2048,Flat"),
-        (2_000_000, "IVF4096,SQ8"),
-        (15_000_000, "IVF8192,SQ8"),
-        (300_000_000, "IVF65536_HNSW32,SQ8"),
+        (10_000, "IVF512,Flat"),
+        (37_000, "IVF1024,Flat"),
+        (726_661, "IVF4096,Flat"),
+        (2_000_000, "IVF8192,SQ8"),
+        (15_000_000, "IVF16384,SQ8"),
+        (300_000_000, "IVF131072_HNSW32,SQ8"),
     ],
 )
 def test_default_factory(strings: int, factory: str) -> None:
