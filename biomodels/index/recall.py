@@ -32,15 +32,22 @@ def exact(queries: tuple[Ids, Scores], corpus: Iterable[tuple[Ids, Scores]], wid
         S_NK and I_NK as `merge_topk` does.
     """
     ids, Q_ND = queries
-    best = np.empty((len(ids), 0), np.float32), np.empty((len(ids), 0), np.int64)
+    best: tuple[NDArray[Any], Ids] = np.empty((len(ids), 0)), np.empty((len(ids), 0), np.int64)
     for piece_ids, E_MD in corpus:
         S_NM = Q_ND @ E_MD.T
         S_NM[ids[:, np.newaxis] == piece_ids[np.newaxis, :]] = -np.inf
         kept = min(width, S_NM.shape[1])
         top = np.argpartition(-S_NM, kept - 1, axis=1)[:, :kept]
-        S_NK = np.take_along_axis(S_NM, top, axis=1)
+        S_NK = np.where(np.isneginf(np.take_along_axis(S_NM, top, axis=1)), -np.inf, _rescore(Q_ND, E_MD, top))
         best = merge_topk([best, (S_NK, np.where(np.isneginf(S_NK), -1, piece_ids[top]))], width)
     return best
+
+
+def _rescore(Q_ND: Scores, E_MD: Scores, top: Ids) -> NDArray[np.float64]:
+    """Score candidates in float64: the last bits of a float32 product differ between runs, and would move ties."""
+    rows = np.array_split(np.arange(len(Q_ND)), -(-len(Q_ND) // 64) or 1)
+    pieces = [np.einsum("nd,nkd->nk", Q_ND[r].astype(np.float64), E_MD[top[r]].astype(np.float64)) for r in rows]
+    return np.concatenate(pieces)
 
 
 def recall_at(found: Ids, truth: tuple[Scores, Ids], k: int) -> float:

@@ -28,7 +28,9 @@ class NameEncoder(nn.Module):
 
     def forward(self, inputs: Inputs) -> Outputs:
         """Encode the set `names`."""
-        return {"names": {"embedding": encode_by_length(self.encoder, **inputs["names"])}}
+        tokens = inputs["names"]
+        E_BD = encode_by_length(self.encoder, tokens["input_ids"], tokens["attention_mask"])
+        return {"names": {"embedding": E_BD}}
 
 
 @dataclass(frozen=True)
