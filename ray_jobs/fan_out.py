@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -21,33 +20,55 @@ _ERROR = "error_type"
 RESULT = pa.schema([("result", pa.string())])
 
 
-def fan_out(task: Callable[[Item], Item], items: Sequence[Item], *, num_cpus: float = 1.0) -> Iterator[Item]:
+def fan_out(
+    task: Callable[[Item], Item], items: Sequence[Item], *, num_cpus: float = 1.0, short: bool = False
+) -> Iterator[Item]:
     """Run `task` on each item in parallel and yield the results as they come.
 
     Args:
         task: writes its output to storage and returns what the caller must know of it. It may run twice.
-        items: what the tasks work on; each is a task of its own.
+        items: what the tasks work on.
         num_cpus: logical CPUs of a task.
+        short: an item takes but a moment, so that a task of Ray should run several; else each is a task of its own.
     """
+
+    def each(item: Item) -> Iterator[Item]:
+        yield guarded(task, item)
+
+    yield from fan_out_streams(each, items, num_cpus=num_cpus, short=short)
+
+
+def fan_out_streams(
+    task: Callable[[Item], Iterator[Item]], items: Sequence[Item], *, num_cpus: float = 1.0, short: bool = False
+) -> Iterator[Item]:
+    """Do the same with a task that yields several results, each of which is handed on at once."""
     if not items:
         return
     import ray.data
+    from ray.data import DataContext
 
-    source = ray.data.from_items([{"item": json.dumps(item)} for item in items], override_num_blocks=len(items))
-    yield from results(
-        source.map_batches(
-            as_batch_task(task), batch_size=1, batch_format="pyarrow", zero_copy_batch=True, num_cpus=num_cpus
-        )
-    )
+    def run(batch: pa.Table) -> Iterator[pa.Table]:
+        for item in batch["item"].to_pylist():
+            for result in task(json.loads(item)):
+                yield result_table([result])
+
+    context = DataContext.get_current()
+    before = context.target_max_block_size
+    context.target_max_block_size = 1  # bytes: a result waits for no other
+    try:
+        tasks = min(len(items), 2 * cluster_cpus()) if short else len(items)
+        source = ray.data.from_items([{"item": json.dumps(item)} for item in items], override_num_blocks=tasks)
+        done = source.map_batches(run, batch_size=1, batch_format="pyarrow", zero_copy_batch=True, num_cpus=num_cpus)
+    finally:
+        context.target_max_block_size = before
+    yield from results(done)
 
 
-def as_batch_task(task: Callable[[Item], Item]) -> Callable[[pa.Table], pa.Table]:
-    """Wrap a task of items for `map_batches` on a column `item` of JSON."""
+def cluster_cpus() -> int:
+    """Return the logical CPUs of the connected Ray."""
+    import ray
 
-    def run(batch: pa.Table) -> pa.Table:
-        return result_table([guarded(task, json.loads(item)) for item in batch["item"].to_pylist()])
-
-    return run
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
 def guarded(task: Callable[..., Item], *arguments: Any) -> Item:
@@ -80,17 +101,3 @@ def results(dataset: Any) -> Iterator[Item]:
             if _ERROR in result:
                 raise getattr(errors, result[_ERROR])(result["message"])
             yield result
-
-
-@contextlib.contextmanager
-def block_size(count: int) -> Iterator[None]:
-    """Let Ray Data hand on blocks of about `count` bytes, so that each becomes a task of its own."""
-    from ray.data import DataContext
-
-    context = DataContext.get_current()
-    before = context.target_max_block_size
-    context.target_max_block_size = count
-    try:
-        yield
-    finally:
-        context.target_max_block_size = before

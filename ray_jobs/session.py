@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 
 def default_cpus() -> int:
@@ -26,23 +27,28 @@ def session(num_cpus: int | None = None) -> Iterator[None]:
     os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # A node that asks its object store too early sleeps this long before it asks again: many short naps, not few long.
+    os.environ.setdefault("RAY_raylet_client_connect_timeout_milliseconds", "50")
+    os.environ.setdefault("RAY_raylet_client_num_connect_attempts", "200")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import ray
 
     if ray.is_initialized():
         yield
         return
-    if os.environ.get("RAY_ADDRESS"):
-        ray.init(log_to_driver=True, logging_level=logging.WARNING)
-    else:
-        ray.init(
-            address="local",
-            num_cpus=num_cpus or default_cpus(),
-            include_dashboard=False,
-            logging_level=logging.WARNING,
-            log_to_driver=True,
-        )
-    _quiet_ray_data()
+    with ThreadPoolExecutor(1) as beside:  # loading Ray Data takes a second, which Ray's start leaves to us
+        loading = beside.submit(_quiet_ray_data)
+        if os.environ.get("RAY_ADDRESS"):
+            ray.init(log_to_driver=True, logging_level=logging.WARNING)
+        else:
+            ray.init(
+                address="local",
+                num_cpus=num_cpus or default_cpus(),
+                include_dashboard=False,
+                logging_level=logging.WARNING,
+                log_to_driver=True,
+            )
+        loading.result()
     try:
         yield
     finally:

@@ -103,7 +103,7 @@ def _shuffle(builder: ArtifactBuilder, uris: list[str], pairs: int) -> None:
     todo = [{"part": part} for part, entry in kept.items() if entry is None]
     done = sum(entry.rows or 0 for entry in kept.values() if entry is not None)
     with bar("shuffling pairs", pairs, "pairs", done=done) as progress:
-        for counts in fan_out(partial(_shuffle_part, builder, uris, bits), todo):
+        for counts in fan_out(partial(_shuffle_part, builder, uris, bits), todo, short=True):
             progress.update(counts["pairs"])
 
 

@@ -1,12 +1,12 @@
 """First phase of `shard terminology`: source files become spill files, by concept.
 
-One task streams a file (gzip cannot be read from the middle) and hands on blocks of whole records; parallel tasks
-parse a block, filter it, spill it by the hash of the concept id, and return only a summary.
+Each of a few parallel tasks streams a whole file (gzip cannot be read from the middle) as blocks of whole records. Of
+the blocks it takes its share: it parses a block, filters it, spills it by the hash of the concept id, and returns only
+a summary. Reading costs a quarter of parsing, so it is cheaper to read again than to hand the text on.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -25,23 +25,14 @@ from biomodels.terminology.hashing import hash_column, mix
 from biomodels.terminology.names import MOST_BITS
 from biomodels.terminology.records import SourceFormat
 from biomodels.terminology.rejects import EXAMPLES, Reject, rejects_table
-from ray_jobs.fan_out import block_size, failure, result_table, results
+from ray_jobs.fan_out import Item, cluster_cpus, failure, fan_out_streams
 from ray_jobs.progress import bar
 
-READER_CPUS, PARSER_CPUS = 0.2, 0.9
-"""Logical CPUs of the reading task and of a parsing task: two parsers and the reader fit two CPUs."""
+MOST_READERS = 8
+"""How many tasks share a file at most; with more, nearly all they do would be reading what others parse."""
 
-_BLOCKS = pa.schema(
-    [
-        ("source", pa.int64()),
-        ("index", pa.int64()),
-        ("first_line", pa.int64()),
-        ("data", pa.large_binary()),
-        ("consumed", pa.int64()),
-        ("error", pa.string()),
-    ]
-)
-"""A block on its way from the reading task to a parsing task."""
+ALONE_BYTES = 1 << 20
+"""A file smaller than this is left to one task."""
 
 
 @dataclass(frozen=True)
@@ -127,45 +118,35 @@ def read_rejects(summaries: list[BlockSummary], work: str) -> pa.Table:
 
 def _parse(plan: Plan, done: list[BlockSummary]) -> Iterator[BlockSummary]:
     """Parse the blocks that are not done."""
-    import ray.data
-
-    skip = {(summary.source, summary.index) for summary in done}
-    count = len(plan.sources)
-    dataset = (
-        ray.data.from_items([{"source": number} for number in range(count)], override_num_blocks=count)
-        .map_batches(partial(_read, plan, skip), batch_size=1, batch_format="pyarrow", num_cpus=READER_CPUS)
-        .map_batches(
-            partial(_spill, plan), batch_size=1, batch_format="pyarrow", zero_copy_batch=True, num_cpus=PARSER_CPUS
-        )
-    )
+    finished = [[summary.source, summary.index] for summary in done]
+    items = [{"source": number, "share": share, "done": finished} for number, share in _shares(plan)]
     total = sum(_size(source.uri) for source in plan.sources)
-    done_bytes = sum(summary.consumed for summary in done)
-    with block_size(plan.block_bytes), bar("reading", total, "B", done=done_bytes) as progress:
-        for content in results(dataset):
+    with bar("reading", total, "B", done=sum(summary.consumed for summary in done)) as progress:
+        for content in fan_out_streams(partial(_spill_share, plan), items):
             summary = BlockSummary.load(content)
             progress.update(summary.consumed)
             yield summary
 
 
-def _read(plan: Plan, skip: set[tuple[int, int]], batch: pa.Table) -> Iterator[pa.Table]:
-    """Yield a source's blocks as one-row tables; an unreadable file ends with a row that holds the error."""
-    for number in batch["source"].to_pylist():
-        source = plan.sources[number]
-        try:
-            for block in read_blocks(source.uri, plan.block_bytes, source.form.boundary):
-                if (number, block.index) not in skip:
-                    yield pa.Table.from_pylist([{"source": number, **asdict(block)}], schema=_BLOCKS)
-        except BiomodelsError as error:
-            yield pa.Table.from_pylist([{"source": number, "error": json.dumps(failure(error))}], schema=_BLOCKS)
+def _shares(plan: Plan) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield a source's number and which of its blocks a task takes: (remainder, divisor) of the index."""
+    readers = min(MOST_READERS, cluster_cpus())
+    for number, source in enumerate(plan.sources):
+        count = min(readers, 1 + _size(source.uri) // ALONE_BYTES)
+        yield from ((number, (share, count)) for share in range(count))
 
 
-def _spill(plan: Plan, batch: pa.Table) -> pa.Table:
-    """Spill the blocks of a batch and return their summaries as JSON."""
-    found = []
-    for row in batch.to_pylist():
-        number, error = row.pop("source"), row.pop("error")
-        found.append(json.loads(error) if error else asdict(_spill_block(plan, number, Block(**row))))
-    return result_table(found)
+def _spill_share(plan: Plan, item: Item) -> Iterator[Item]:
+    """Spill a share of a source's blocks, but those that are done, and yield their summaries as JSON can hold them."""
+    number, (share, count) = item["source"], item["share"]
+    source = plan.sources[number]
+    skip = {index for of, index in item["done"] if of == number}
+    try:
+        for block in read_blocks(source.uri, plan.block_bytes, source.form.boundary):
+            if block.index % count == share and block.index not in skip:
+                yield asdict(_spill_block(plan, number, block))
+    except BiomodelsError as error:
+        yield failure(error)
 
 
 def _spill_block(plan: Plan, number: int, block: Block) -> BlockSummary:

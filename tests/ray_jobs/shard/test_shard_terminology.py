@@ -131,7 +131,7 @@ def test_interrupted_runs_go_on_and_keep_what_is_finished(ray_session, meta, tmp
     whole = shard(tmp_path / "whole", **options)
     out = tmp_path / "out"
     moments = [
-        (source_blocks, "results", 2, "0-*.json"),
+        (source_blocks, "fan_out_streams", 2, "0-*.json"),
         (name_parts, "fan_out", 1, "names/part-*.parquet"),
         (pair_parts, "fan_out", 1, "finished.json"),
         (pair_parts, "fan_out", 2, "pairs/part-*.parquet"),
