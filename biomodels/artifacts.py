@@ -210,15 +210,18 @@ class ArtifactBuilder:
             builder.finished = manifest
             storage.remove_tree(builder.work())
             return builder
-        builder._take_lock()
         plan = builder.work("plan.json")
-        if storage.exists(plan):
-            builder._refuse_unless_same(storage.read_json(plan), "is being made as")
-        else:
+        if not storage.exists(plan):
             leftovers = [name for name in storage.list_files(uri) if not name.startswith(".")]
             if leftovers:
                 raise ArtifactError(f"{uri}: holds other files ({leftovers[0]}, …); choose an empty directory")
-            storage.publish_bytes(canonical_json(builder.identity), plan)
+        builder._take_lock()
+        if storage.exists(plan) and storage.read_json(plan) != builder.identity:
+            if builder._has_progress():
+                builder._refuse_unless_same(storage.read_json(plan), "is being made as")
+            storage.remove_tree(builder.work())  # an earlier command failed before it had finished anything
+            builder._take_lock()
+        storage.publish_bytes(canonical_json(builder.identity), plan)
         return builder
 
     @property
@@ -308,6 +311,10 @@ class ArtifactBuilder:
         self._release_lock()
         return manifest
 
+    def _has_progress(self) -> bool:
+        """Say whether an earlier run left finished files, or checkpoints of a training."""
+        return bool(storage.list_files(self.work("done")) or storage.exists(self.work("checkpoints")))
+
     def _ledger(self, path: str) -> str:
         return self.work("done", path.replace("/", "~") + ".json")
 
@@ -330,7 +337,10 @@ class ArtifactBuilder:
         if not storage.is_local(self.uri):
             return
         path = Path(storage.filesystem(self.work("lock"))[1])
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ArtifactError(f"{self.uri}: cannot be written ({error.strerror}); choose another place") from error
         held = _LOCKS.pop(str(path), None)
         if held is not None:
             held.close()

@@ -7,7 +7,19 @@ Anything else that escapes is a defect of ours and keeps its traceback.
 
 from __future__ import annotations
 
+import errno
 from typing import ClassVar
+
+_REMEDIES = {
+    errno.ENOSPC: "make room and run the same command again",
+    errno.EDQUOT: "make room and run the same command again",
+    errno.EACCES: "choose a place where you may write",
+    errno.EPERM: "choose a place where you may write",
+    errno.EROFS: "choose a place where you may write",
+    errno.ENOTDIR: "a part of the path is a file; choose another place",
+    errno.EEXIST: "a file is in the way; choose another place",
+    errno.EISDIR: "a directory is in the way; choose another place",
+}
 
 
 class BiomodelsError(Exception):
@@ -51,3 +63,12 @@ class CompatibilityError(ArtifactError):
     """Two artifacts do not belong together, such as an index and a model that did not make it."""
 
     title = "Incompatible artifacts"
+
+
+def storage_error(error: OSError) -> BiomodelsError | None:
+    """Return what a user can mend behind an error of the operating system, such as a full disk; else None."""
+    remedy = _REMEDIES.get(error.errno or 0)
+    if remedy is None:
+        return None
+    place = f"{error.filename}: " if error.filename else ""
+    return UsageError(f"{place}{error.strerror or error}; {remedy}")

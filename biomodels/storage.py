@@ -17,15 +17,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import pyarrow as pa
 from pyarrow import fs as pafs
+
+from biomodels.errors import UsageError
 
 CHUNK_BYTES = 1 << 22
 
 
 def filesystem(uri: str) -> tuple[pafs.FileSystem, str]:
-    """Return the file system of `uri` and the path inside it; a plain path is made absolute."""
+    """Return the file system of `uri` and the path inside it; a plain path is made absolute.
+
+    Raises:
+        UsageError: its scheme is not known.
+    """
     if "://" in uri:
-        found: tuple[pafs.FileSystem, str] = pafs.FileSystem.from_uri(uri)
+        try:
+            found: tuple[pafs.FileSystem, str] = pafs.FileSystem.from_uri(uri)
+        except pa.ArrowInvalid as error:
+            raise UsageError(f"{uri}: cannot be opened ({error}); use a local path, s3://… or gs://…") from error
         return found
     return pafs.LocalFileSystem(), os.path.abspath(os.path.expanduser(uri))
 
@@ -107,6 +117,20 @@ def sha256(uri: str) -> str:
     return digest.hexdigest()
 
 
+def make_parent(uri: str) -> tuple[pafs.FileSystem, str]:
+    """Make the directory that a file will lie in; return the file system and the file's path inside it.
+
+    Raises:
+        UsageError: it cannot be made, because a file is in the way, say, or permission is lacking.
+    """
+    files, path = filesystem(uri)
+    try:
+        files.create_dir(os.path.dirname(path), recursive=True)
+    except OSError as error:
+        raise UsageError(f"{uri}: cannot be written ({error}); choose another place") from error
+    return files, path
+
+
 def publish_file(local: str | Path, uri: str) -> None:
     """Move a finished local file to `uri`, where it appears whole or not at all.
 
@@ -114,8 +138,7 @@ def publish_file(local: str | Path, uri: str) -> None:
         local: the finished file. It is gone afterwards.
         uri: where it goes; missing directories are made.
     """
-    files, path = filesystem(uri)
-    files.create_dir(os.path.dirname(path), recursive=True)
+    files, path = make_parent(uri)
     if is_local(uri):
         target = Path(path)
         source = Path(local)
@@ -149,8 +172,7 @@ def writing(uri: str) -> Iterator[str]:
 
 def publish_bytes(content: bytes, uri: str) -> None:
     """Write a small file that appears whole or not at all."""
-    files, path = filesystem(uri)
-    files.create_dir(os.path.dirname(path), recursive=True)
+    files, path = make_parent(uri)
     if is_local(uri):
         staged = f"{path}.{uuid.uuid4().hex}.tmp"
         try:

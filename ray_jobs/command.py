@@ -14,7 +14,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from biomodels.errors import BiomodelsError, UsageError
+from biomodels.errors import BiomodelsError, UsageError, storage_error
 from ray_jobs.config import JobConfig
 
 EXIT_BAD_INPUT = 2
@@ -97,6 +97,8 @@ def user_error(error: BaseException | None) -> BiomodelsError | None:
         seen.add(id(current))
         if isinstance(current, BiomodelsError) and type(current).__module__ == BiomodelsError.__module__:
             return current
+        if isinstance(current, OSError) and (found := storage_error(current)):
+            return found
         queue += [getattr(current, "cause", None), current.__cause__, current.__context__]
         failures = getattr(current, "worker_failures", None)
         if isinstance(failures, dict):

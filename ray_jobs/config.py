@@ -21,7 +21,7 @@ class JobConfig(BaseModel):
     Each field is one option of the job's command; its description is the option's help.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", str_min_length=1, allow_inf_nan=False)
 
     placement: ClassVar[frozenset[str]] = frozenset({"out", "num_cpus"})
     """Fields that do not change the output's bytes: paths, numbers of workers, block sizes. Subclasses add theirs."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
@@ -15,7 +16,7 @@ from biomodels.artifacts import Artifact, ArtifactBuilder, FileEntry, Manifest
 from biomodels.errors import InputError, UsageError
 from biomodels.models.spec import Pooling, model_digest, read_spec, resolve_model
 from ray_jobs.config import JobConfig
-from ray_jobs.fan_out import Item, fan_out
+from ray_jobs.fan_out import Item, fan_out, guarded, result_table, results
 from ray_jobs.progress import bar, say
 from ray_jobs.session import session
 from ray_jobs.tasks import kept_files
@@ -159,14 +160,14 @@ def _encode(builder: ArtifactBuilder, strings: Sequence[FileEntry], config: Conf
             PartEncoder,
             fn_constructor_args=(builder, config, pool),
             batch_size=1,
-            batch_format="numpy",
+            batch_format="pyarrow",
             compute=ray.data.ActorPoolStrategy(size=min(pool.actors, len(todo)), max_tasks_in_flight_per_actor=1),
             num_cpus=pool.cpus,
             num_gpus=pool.gpus,
         )
         with bar("encode", sum(entry.rows or 0 for entry in strings), "names", done=done) as progress:
-            for row in dataset.iter_rows():
-                progress.update(int(row["rows"]))
+            for result in results(dataset):
+                progress.update(result["rows"])
     files, path = storage.filesystem(storage.join(builder.uri, paths[0]))
     return int(pq.read_schema(path, filesystem=files).field("embedding").type.list_size)
 
@@ -180,16 +181,18 @@ class PartEncoder:
         self._pool = pool
         self._encoder: TextEncoder | None = None
 
-    def __call__(self, batch: dict[str, Any]) -> dict[str, list[int]]:
-        """Encode the parts in `batch["part"]`."""
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """Encode the parts in `batch["part"]`; a user's error is a result too."""
+        return result_table([guarded(self._encode, part) for part in batch["part"].to_pylist()])
+
+    def _encode(self, part: int) -> Item:
         from biomodels.inference.parts import encode_part
 
-        found = [int(part) for part in batch["part"]]
-        rows = [encode_part(self._builder, part, self._load(), self._config.storage).rows or 0 for part in found]
-        return {"part": found, "rows": rows}
+        entry = encode_part(self._builder, part, self._load(), self._config.storage)
+        return {"part": part, "rows": entry.rows or 0}
 
     def _load(self) -> TextEncoder:
-        """Load the model at the first part: an error in an actor's constructor would reach the user as text only."""
+        """Load the model at the first part: an error in an actor's constructor could not be a result."""
         from biomodels.inference.text_encoder import TextEncoder
 
         if self._encoder is None:

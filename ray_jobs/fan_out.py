@@ -77,6 +77,10 @@ def guarded(task: Callable[..., Item], *arguments: Any) -> Item:
         return task(*arguments)
     except BiomodelsError as error:
         return failure(error)
+    except OSError as error:
+        if found := errors.storage_error(error):
+            return failure(found)
+        raise
 
 
 def failure(error: BiomodelsError) -> Item:

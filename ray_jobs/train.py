@@ -101,6 +101,8 @@ def main(config: Config) -> Manifest:
         return builder.finished
     started = time.monotonic()
     plan = make_plan(config, _open_pairs(config, builder), builder, spec)
+    plan.recipe.load(str(directory))  # a broken model is found here, not by every worker and every new try
+    plan.recipe.tokenizer(str(directory))
     checkpoint = plan.checkpoints.latest()
     if checkpoint is not None and checkpoint.step == plan.steps:
         say(f"training was finished before: {plan.steps} of {plan.steps} steps kept")

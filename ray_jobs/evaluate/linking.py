@@ -60,6 +60,7 @@ def main(config: Config) -> dict[str, Any]:
 
     if Path(config.out).is_dir():
         raise UsageError(f"--out {config.out}: is a directory; give the name of the report file")
+    storage.make_parent(config.out)  # a report that cannot be written is better known before the work than after
     normaliser = Normaliser(config.lowercase)
     rate = config.max_reject_rate
     dictionary = linking.read_named_ids(config.dictionary, normaliser, max_reject_rate=rate)

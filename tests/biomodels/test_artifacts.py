@@ -9,7 +9,7 @@ import pytest
 
 from biomodels import storage
 from biomodels.artifacts import MANIFEST, Artifact, ArtifactBuilder, FileEntry, batches
-from biomodels.errors import ArtifactError
+from biomodels.errors import ArtifactError, UsageError
 
 TABLE = pa.table({"n": pa.array([1, 2, 3], pa.int64())})
 
@@ -81,15 +81,39 @@ def test_another_config_is_refused_with_both_digests(tmp_path: Path, finished: b
     if finished:
         make(tmp_path / "a", seed=1)
     else:
-        begin(tmp_path / "a", seed=1)
+        begin(tmp_path / "a", seed=1).publish_table("part-0.parquet", TABLE)
     with pytest.raises(ArtifactError, match=r"[0-9a-f]{32}.*[0-9a-f]{32}.*config\.seed"):
         begin(tmp_path / "a", seed=2)
+
+
+def test_another_config_may_follow_one_that_finished_nothing(tmp_path: Path):
+    builder = begin(tmp_path / "a", seed=1)
+    storage.publish_bytes(b"half", builder.work("spill", "0"))
+    assert begin(tmp_path / "a", seed=2).entries() == []
+    assert not storage.exists(builder.work("spill"))
+    with pytest.raises(ArtifactError, match="is being made"):
+        begin(tmp_path / "a", seed=2).publish_table("part-0.parquet", TABLE)
+        begin(tmp_path / "a", seed=1)
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArtifactError, match=r"file/a: cannot be written"):
+        begin(tmp_path / "file" / "a")
+    with pytest.raises(UsageError, match=r"file/report\.json: cannot be written"):
+        storage.publish_bytes(b"", str(tmp_path / "file" / "report.json"))
+
+
+def test_an_unknown_scheme_is_named():
+    with pytest.raises(UsageError, match="s3x://a/b"):
+        storage.exists("s3x://a/b")
 
 
 def test_a_directory_with_other_files_is_refused(tmp_path: Path):
     (tmp_path / "thesis.tex").write_text("do not overwrite")
     with pytest.raises(ArtifactError, match=r"thesis\.tex"):
         begin(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_a_directory_is_made_by_one_process_at_a_time(tmp_path: Path):

@@ -1,5 +1,7 @@
 """The command line made from configuration models."""
 
+import errno
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -30,6 +32,8 @@ def main(config: Config) -> None:
     """Do what the test wants."""
     if config.out == "bad":
         raise InputError.at("file.txt", 7, "two\nlines", "mend it")
+    if config.out == "full":
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/disk/part")
     if config.out == "bug":
         raise ValueError("a defect")
     seen.append(config)
@@ -67,6 +71,9 @@ def test_the_command_line_wins_over_yaml_and_yaml_over_defaults(invoke, tmp_path
         (("--out", "x", "--steps", "many"), "error: --steps: "),
         (("--out", "x", "--kind", "c"), "error: --kind: Input should be 'a' or 'b'"),
         (("--out", "x", "--config", "missing.yaml"), "error: --config missing.yaml: cannot be read"),
+        (("--out", ""), "error: --out: String should have at least 1 character"),
+        (("--out", "x", "--rate", "nan"), "error: --rate: Input should be a finite number"),
+        (("--out", "full"), "error: /disk/part: No space left on device; make room and run the same command again"),
         (("--out", "bad"), "error: file.txt:7: two lines; mend it"),
     ],
 )
