@@ -69,19 +69,23 @@ def read_blocks(uri: str, block_bytes: int = BLOCK_BYTES, boundary: bytes = b"\n
     Raises:
         InputError: the file cannot be read, or the gzip stream is damaged or cut short.
     """
-    rest = b""
+    overlap = len(boundary) - 1
+    pieces: list[bytes] = []  # of the block to come, without its last `overlap` bytes, where a boundary may have begun
+    tail = b""
     index, line, position = 0, 1, 0
     with _open(uri) as (stream, source):
         for chunk in _chunks(stream, block_bytes, uri):
-            data = rest + chunk
+            data = tail + chunk
             cut = data.rfind(boundary) + 1
-            if cut == 0:
-                rest = data
-                continue
-            yield Block(index, line, data[:cut], source.position - position)
-            index, line, rest = index + 1, line + data.count(b"\n", 0, cut), data[cut:]
-            position = source.position
-        if rest:
+            if cut:
+                block = Block(index, line, b"".join([*pieces, data[:cut]]), source.position - position)
+                yield block
+                index, line, pieces = index + 1, line + block.data.count(b"\n"), []
+                position = source.position
+            keep = max(len(data) - overlap, cut)
+            pieces.append(data[cut:keep])
+            tail = data[keep:]
+        if rest := b"".join([*pieces, tail]):
             yield Block(index, line, rest, source.position - position)
 
 

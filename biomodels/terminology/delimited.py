@@ -13,11 +13,9 @@ from pyarrow import csv
 from biomodels.terminology.blocks import Block
 from biomodels.terminology.languages import UNKNOWN_LANGUAGE, to_iso
 from biomodels.terminology.rejects import Reject
+from biomodels.terminology.visible import NUL, VISIBLE
 
 _LF, _CR = 10, 13
-
-NOT_BLANK = r"[^\s\x0b\x1c-\x1f\x{85}\p{Z}]"
-"""RE2 pattern: a character that `str.split` does not take for white space."""
 
 
 @dataclass
@@ -48,7 +46,11 @@ class Rows:
 
     def reject_blank(self, column: str, what: str) -> None:
         """Turn the rows whose `column` holds no visible character into rejects."""
-        self.reject_where(pc.invert(pc.match_substring_regex(self.table[column], NOT_BLANK)), f"has an empty {what}")
+        self.reject_where(pc.invert(pc.match_substring_regex(self.table[column], VISIBLE)), f"has an empty {what}")
+
+    def reject_nul(self, column: str, what: str) -> None:
+        """Turn the rows whose `column` holds a NUL into rejects."""
+        self.reject_where(pc.match_substring(self.table[column], NUL), f"has a NUL in its {what}")
 
 
 def read_rows(
@@ -76,14 +78,12 @@ def read_rows(
     found = np.searchsorted(np.flatnonzero(content == ord(delimiter)), np.r_[0, ends])
     expected = len(columns) - (0 if closed else 1)
     delimiters = np.diff(found)
-    sound = delimiters == expected
-    if closed:
-        sound &= content[np.maximum(ends - 1, 0)] == ord(delimiter)
+    last_is_closed = closed & (content[np.maximum(ends - 1, 0)] == ord(delimiter))
+    counts = delimiters + ~last_is_closed
     blank = ends == starts
-    sound &= ~blank
+    sound = (delimiters == expected) & (counts == len(columns)) & ~blank
     reasons = {
-        row: f"has {delimiters[row] + (0 if closed else 1)} columns where {len(columns)} are needed"
-        for row in np.flatnonzero(~sound & ~blank).tolist()
+        row: _miscounted(int(counts[row]), len(columns), delimiter) for row in np.flatnonzero(~sound & ~blank).tolist()
     }
     if b"\r" in data:
         rows_with_cr = np.unique(np.searchsorted(ends, np.flatnonzero(content == _CR)))
@@ -113,6 +113,13 @@ def _iso(code: str) -> str | None:
         return to_iso(code) if code.strip() else UNKNOWN_LANGUAGE
     except ValueError:
         return None
+
+
+def _miscounted(count: int, needed: int, delimiter: str) -> str:
+    """Return what is wrong with a row of `count` columns, the last one closed by a delimiter or not."""
+    if count == needed:
+        return f"does not end with {delimiter}"
+    return f"has {count} column{'' if count == 1 else 's'} where {needed} are needed"
 
 
 def _undecodable(data: bytes, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> dict[int, str]:

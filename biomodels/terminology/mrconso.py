@@ -31,14 +31,15 @@ class MrconsoFormat:
     def parse(self, block: Block, file: str) -> Parsed:
         """Parse whole lines.
 
-        Rejected are rows with another number of columns, undecodable bytes, an empty CUI or STR, a LAT that is no
-        language code, or an unknown SUPPRESS. A name's rank is the sum of 8 unless TS=P, 4 unless STT=PF, 2 unless
-        ISPREF=Y, 1 unless it is English, and `OUT_OF_USE`.
+        Rejected are rows with another number of columns, undecodable bytes, an empty CUI or STR, a NUL in STR, a LAT
+        that is no language code, or an unknown SUPPRESS. A name's rank is the sum of 8 unless TS=P, 4 unless STT=PF, 2
+        unless ISPREF=Y, 1 unless it is English, and `OUT_OF_USE`.
         """
         wanted = ["CUI", "LAT", "TS", "STT", "ISPREF", "SAB", "TTY", "STR", "SUPPRESS"]
         rows = read_rows(block, file, "|", MRCONSO_COLUMNS, wanted, closed=True)
         rows.reject_blank("CUI", "concept id (CUI)")
         rows.reject_blank("STR", "name (STR)")
+        rows.reject_nul("STR", "name (STR)")
         language = iso_codes(rows.table["LAT"])
         rows.reject_where(pc.is_null(language), "has a LAT that is no language code")
         known = pc.is_in(rows.table["SUPPRESS"], pa.array(list(STATES)))

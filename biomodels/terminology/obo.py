@@ -12,6 +12,7 @@ from biomodels.errors import InputError
 from biomodels.terminology.blocks import Block, head_lines
 from biomodels.terminology.records import ACTIVE, OBSOLETE, RECORDS, Parsed
 from biomodels.terminology.rejects import Reject
+from biomodels.terminology.visible import name_fault
 
 LABEL = "LABEL"
 SCOPES = ("EXACT", "NARROW", "BROAD", "RELATED")
@@ -20,6 +21,7 @@ SCOPES = ("EXACT", "NARROW", "BROAD", "RELATED")
 LANGUAGE = "en"
 OUT_OF_USE = 16
 
+_STANZA = re.compile(r"\[([A-Z][A-Za-z_-]*)\]\s*(?:!.*)?")
 _SYNONYM = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(EXACT|NARROW|BROAD|RELATED)?\s*([^\s\[]*)')
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "t": "\t", "W": " "}
@@ -31,7 +33,8 @@ class _Term:
 
     line: int
     concept_id: str = ""
-    label: str = ""
+    label: str | None = None
+    """None where no line gives a name, empty where that line was rejected."""
     obsolete: bool = False
     synonyms: list[tuple[str, str, bool]] = field(default_factory=list)
 
@@ -64,8 +67,13 @@ class OboFormat:
         raise InputError.at(uri, None, "holds no [Term]", "give an ontology in OBO format")
 
     def parse(self, block: Block, file: str) -> Parsed:
-        """Parse whole stanzas; a term without an id or a label, a synonym without quotes, and undecodable lines are
-        rejected."""
+        """Parse whole stanzas.
+
+        Rejected are terms without an id or a label; in terms, lines without a tag, second ids and labels, synonyms
+        without quotes, and names that are empty or hold a NUL; anywhere, undecodable lines and stanza headers that are
+        not of the form `[Word]` or spell `[Term]` in another case, with which their whole stanza goes. Stanzas of other
+        kinds, such as `[Typedef]`, are no terms and are passed over.
+        """
         rejects: list[Reject] = []
         rows = [row for term in self._terms(block, file, rejects) for row in self._names(term, file, rejects)]
         columns = list(zip(*rows, strict=True)) or [()] * len(RECORDS)
@@ -79,21 +87,26 @@ class OboFormat:
                 line = raw.decode("utf-8").strip()
             except UnicodeDecodeError as error:
                 rejects.append(Reject.of(file, number, f"is not UTF-8 at byte {error.start + 1} of the line", raw))
-                continue
+                line = "[" if raw.lstrip().startswith(b"[") else ""
+                fault = None
+            else:
+                fault = _stanza_fault(line) if line.startswith("[") else _read_tag(term, line) if term else None
+            if fault is not None:
+                rejects.append(Reject.of(file, number, fault, raw))
             if line.startswith("["):
                 if term is not None:
                     yield term
-                term = _Term(number) if line == "[Term]" else None
-            elif term is not None and not _read_tag(term, line):
-                rejects.append(Reject.of(file, number, "is a synonym without a quoted name", raw))
+                header = _STANZA.fullmatch(line)
+                term = _Term(number) if header and header[1] == "Term" else None
         if term is not None:
             yield term
 
     def _names(self, term: _Term, file: str, rejects: list[Reject]) -> Iterator[tuple[object, ...]]:
         """Yield the rows of a term, in the columns of RECORDS."""
-        if not term.concept_id or not term.label:
-            missing = "id" if not term.concept_id else "name"
-            rejects.append(Reject.of(file, term.line, f"is a term without {missing}", term.concept_id or term.label))
+        if not term.concept_id or term.label is None:
+            missing = "name" if term.concept_id else "id"
+            shown = term.concept_id or term.label or ""
+            rejects.append(Reject.of(file, term.line, f"is a term without {missing}", shown))
             if not term.concept_id:
                 return
         prefix, colon, _ = term.concept_id.partition(":")
@@ -106,23 +119,52 @@ class OboFormat:
             yield term.concept_id, name, LANGUAGE, source, term_type, rank + OUT_OF_USE * obsolete, state
 
 
-def _read_tag(term: _Term, line: str) -> bool:
-    """Take in one line of a stanza; return False if it is a synonym that cannot be read."""
-    tag, _, value = line.partition(":")
-    value = value.strip()
+def _stanza_fault(line: str) -> str | None:
+    """Return what is wrong with a stanza's header, if anything."""
+    header = _STANZA.fullmatch(line)
+    if header is None or (header[1] != "Term" and header[1].lower() == "term"):
+        return "is no stanza header such as [Term]; its stanza is not read"
+    return None
+
+
+def _read_tag(term: _Term, line: str) -> str | None:
+    """Take in one line of a term's stanza; return what is wrong with it, if anything."""
+    if not line or line.startswith("!"):
+        return None
+    tag, colon, value = line.partition(":")
+    tag, value = tag.rstrip(), value.strip()
+    if not colon or not tag:
+        return "is a line of a term without a tag and a colon"
     if tag == "id":
+        if term.concept_id:
+            return "is a second id of its term"
         term.concept_id = value.partition(" ")[0]
     elif tag == "name":
-        term.label = _unescape(value)
+        return _read_label(term, _unescape(value))
     elif tag == "is_obsolete":
         term.obsolete = value.startswith("true")
     elif tag == "synonym":
-        match = _SYNONYM.match(value)
-        name = _unescape(match[1]) if match else ""
-        if match is None or not name.strip():
-            return False
-        term.synonyms.append((name, match[2] or "RELATED", match[3].lower().startswith("obsolete")))
-    return True
+        return _read_synonym(term, value)
+    return None
+
+
+def _read_label(term: _Term, name: str) -> str | None:
+    if term.label is not None:
+        return "is a second name of its term"
+    fault = name_fault(name)
+    term.label = "" if fault else name
+    return fault
+
+
+def _read_synonym(term: _Term, value: str) -> str | None:
+    match = _SYNONYM.match(value)
+    if match is None:
+        return "is a synonym without a quoted name"
+    name = _unescape(match[1])
+    if fault := name_fault(name):
+        return fault
+    term.synonyms.append((name, match[2] or "RELATED", match[3].lower().startswith("obsolete")))
+    return None
 
 
 def _unescape(text: str) -> str:

@@ -59,6 +59,7 @@ class TsvFormat:
         rows = read_rows(block, file, "\t", self.columns, wanted, closed=False)
         rows.reject_blank("concept_id", "concept_id")
         rows.reject_blank("name", "name")
+        rows.reject_nul("name", "name")
         if "language" in self.columns:
             rows.reject_where(pc.is_null(iso_codes(rows.table["language"])), "has a language that is no language code")
         if "preferred" in self.columns:

@@ -15,7 +15,8 @@ SEPARATOR = "||"
 def export_dictionary(names: Artifact, out: str) -> Artifact:
     """Write each concept's distinct normalised names, in the dataset's order, as an artifact of kind "dictionary".
 
-    A name or id that holds `||` has no such form; it is left out and counted in the facts.
+    A line that would not split into the same id and name again, as where one of them holds `||`, is left out and
+    counted in the facts.
     """
     builder = ArtifactBuilder.begin(out, "dictionary", config={}, inputs={"names": names.digest})
     if builder.finished is None:
@@ -26,10 +27,11 @@ def export_dictionary(names: Artifact, out: str) -> Artifact:
             written = 0
             with open(local, "w", encoding="utf-8", newline="\n") as sink:
                 for concept_id, name in _distinct(names):
-                    if SEPARATOR in concept_id or SEPARATOR in name:
+                    line = f"{concept_id}{SEPARATOR}{name}"
+                    if line.split(SEPARATOR) != [concept_id, name]:
                         left_out += 1
                         continue
-                    sink.write(f"{concept_id}{SEPARATOR}{name}\n")
+                    sink.write(f"{line}\n")
                     written += 1
             return written
 

@@ -231,4 +231,9 @@ def _summary(result: Result) -> str:
     ]
     if result.held_out is not None:
         lines.append(f"queries {result.held_out.facts['queries']:>12,}   held out: {result.held_out.uri}/queries.txt")
+    if result.dictionary is not None:
+        written, left_out = (result.dictionary.facts[key] for key in ("names", "left_out"))
+        lines.append(
+            f"entries {written:>12,}   in {result.dictionary.uri}/dictionary.txt; left out for ||: {left_out:,}"
+        )
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """MRCONSO, MRSTY, OBO and TSV files: what is read, what is rejected, and that blocks do not matter."""
 
 import gzip
+import time
 
 import pyarrow as pa
 import pytest
@@ -74,12 +75,41 @@ def test_mrconso_bad_rows_become_rejects_and_the_rest_is_kept():
     assert parsed.rows == 12
     found = reasons(parsed)
     assert [line for line, _ in found] == list(range(3, 13))
-    expected = ["17 columns", "19 columns", "18 columns", "UTF-8 at byte 69"]
-    expected += ["empty name", "empty concept id", "LAT", "SUPPRESS", "carriage return", "0 columns"]
-    assert all(part in reason for part, (_, reason) in zip(expected[4:], found[4:], strict=True))
-    assert "where 18 are needed" in found[0][1] and "UTF-8" in found[3][1]
+    expected = ["does not end with |", "has 19 columns where 18 are needed", "has 19 columns where 18 are needed"]
+    expected += ["UTF-8 at byte", "empty name", "empty concept id", "LAT", "SUPPRESS", "carriage return"]
+    expected += ["has 1 column where 18 are needed"]
+    assert all(part in reason for part, (_, reason) in zip(expected, found, strict=True)), found
     assert all(item.file == "F.RRF" and len(item.content) <= 200 for item in parsed.rejects)
     assert "Kopf\\xe4" in sorted(parsed.rejects)[3].content
+
+
+INVISIBLE = ["\u200b\u200b", "\x00\x01", " \ufeff\u00a0\u2028", "\x85\x1f", "\u00ad"]
+SEEN = ["\u200bnaive\u200d", "\u05d0\u200f", "\x01x"]
+WITH_NUL = ["a\x00b", "ab\x00"]
+
+
+@pytest.mark.parametrize("kind", ["mrconso", "obo", "tsv"])
+def test_names_that_show_nothing_or_hold_a_nul_are_rejected(kind):
+    names = [*INVISIBLE, *WITH_NUL, *SEEN]
+    if kind == "mrconso":
+        line = META.splitlines()[0]
+        parsed = parse(MrconsoFormat(), "".join(line.replace("Headache", name) + "\n" for name in names))
+        lines = range(1, 1 + len(names))
+    elif kind == "obo":
+        parsed = parse(OboFormat(), "".join(f"[Term]\nid: X:1\nname: {name}\n" for name in names))
+        lines = range(3, 3 + 3 * len(names), 3)
+        synonyms = "".join(f'synonym: "{name}" EXACT []\n' for name in names)
+        more = parse(OboFormat(), f"[Term]\nid: X:1\nname: x\n{synonyms}")
+        assert more.records["name"].to_pylist() == ["x", *SEEN]
+        assert [reason for _, reason in reasons(more)] == [reason for _, reason in reasons(parsed)]
+    else:
+        parsed = parse(TsvFormat(("concept_id", "name")), "id\tn\n" + "".join(f"A\t{name}\n" for name in names))
+        lines = range(2, 2 + len(names))
+    assert [name.strip() for name in parsed.records["name"].to_pylist()] == SEEN
+    found = reasons(parsed)
+    assert [line for line, _ in found] == list(lines)[: -len(SEEN)]
+    assert all("empty name" in reason for _, reason in found[: len(INVISIBLE)])
+    assert all("NUL" in reason for _, reason in found[len(INVISIBLE) :])
 
 
 def test_mrsty():
@@ -102,6 +132,31 @@ def test_blocks_hold_whole_lines_of_plain_and_gzip_files(tmp_path, packed, size)
     assert sum(block.consumed for block in blocks) == path.stat().st_size
     table = pa.concat_tables([parsed.records for parsed in read(str(path), MrconsoFormat(), size)])
     assert table.equals(parse(MrconsoFormat(), META).records.combine_chunks())
+
+
+@pytest.mark.parametrize("boundary", [b"\n", b"\n[", b"\n[T"])
+def test_blocks_are_cut_at_boundaries_that_lie_across_reads(tmp_path, boundary):
+    path = tmp_path / "text"
+    text = b"".join(b"x" * number + boundary for number in range(12)) + b"\n\n[end"
+    path.write_bytes(text)
+    for size in range(1, 20):
+        blocks = list(read_blocks(str(path), size, boundary))
+        assert b"".join(block.data for block in blocks) == text
+        cuts = [0]  # after each read, at the last boundary so far
+        for read_to in range(0, len(text) + size, max(size, 3)):
+            cut = text.rfind(boundary, cuts[-1], read_to) + 1
+            cuts += [cut] if cut else []
+        assert [len(text) - len(b"".join(b.data for b in blocks[number:])) for number in range(len(blocks))] == cuts
+        assert [block.first_line for block in blocks] == [1 + text[:cut].count(b"\n") for cut in cuts]
+
+
+def test_a_long_line_in_small_blocks_takes_linear_time(tmp_path):
+    path = tmp_path / "long"
+    text = b"x" * (8 << 20) + b"\nend"
+    path.write_bytes(text)
+    start = time.process_time()
+    assert [block.data for block in read_blocks(str(path), 64)] == [text[:-3], b"end"]
+    assert time.process_time() - start < 10  # copying what is there with every read would move half a terabyte
 
 
 def test_unreadable_files(tmp_path):
@@ -168,6 +223,46 @@ def test_obo(tmp_path, size):
         (11, "is a synonym without a quoted name"),
         (26, "is a term without name"),
         (30, "is a term without id"),
+    ]
+
+
+def test_obo_drops_nothing_in_silence():
+    parsed = parse(
+        OboFormat("x"),
+        b"format-version: 1.4\n\n"
+        b"[Term] ! a comment\nid: X:1 ! one\nname: One\nname: Uno\nid: X:9\n! a comment\n"  # 3 to 8
+        b'synonym "Ein"\nsynonym : "Eins" EXACT []\njust words\n: nothing\n\n'  # 9 to 13
+        b"[Term\nid: X:2\nname: Two\n\n"
+        b"[term]\nid: X:3\nname: Three\n\n"
+        b"[]\nid: X:4\n\n[Term] x\nid: X:5\n[T\xe4rm]\nname: Six\n\n"  # 22, 25, 27
+        b"[Typedef]\nid: part_of\nno colon\n\n[Instance]\nid: i\n\n[Term]\nid: X:7\nname: Seven\n",
+        "x.obo",
+    )
+    assert [(row["concept_id"], row["name"]) for row in parsed.records.to_pylist()] == [
+        ("X:1", "One"),
+        ("X:1", "Eins"),
+        ("X:7", "Seven"),
+    ]
+    header = "is no stanza header such as [Term]; its stanza is not read"
+    tagless = "is a line of a term without a tag and a colon"
+    assert reasons(parsed) == [
+        (6, "is a second name of its term"),
+        (7, "is a second id of its term"),
+        (9, tagless),
+        (11, tagless),
+        (12, tagless),
+        (14, header),
+        (18, header),
+        (22, header),
+        (25, header),
+        (27, "is not UTF-8 at byte 3 of the line"),
+    ]
+    assert [item.content for item in sorted(parsed.rejects)][2:7] == [
+        'synonym "Ein"',
+        "just words",
+        ": nothing",
+        "[Term",
+        "[term]",
     ]
 
 
