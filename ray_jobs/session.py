@@ -27,9 +27,9 @@ def session(num_cpus: int | None = None) -> Iterator[None]:
     os.environ.setdefault("RAY_TRAIN_HEALTH_CHECK_INTERVAL_S", "0.5")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # A node that asks its object store too early sleeps this long before it asks again: many short naps, not few long.
-    os.environ.setdefault("RAY_raylet_client_connect_timeout_milliseconds", "50")
-    os.environ.setdefault("RAY_raylet_client_num_connect_attempts", "200")
+    # A busy machine may need more than Ray's half minute to start its node; a slow start is better than none.
+    os.environ.setdefault("RAY_agent_register_timeout_ms", "180000")
+    os.environ.setdefault("RAY_raylet_start_wait_time_s", "180")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import ray
 
