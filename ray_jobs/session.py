@@ -29,7 +29,6 @@ def session(num_cpus: int | None = None) -> Iterator[None]:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # A busy machine may need more than Ray's half minute to start its node; a slow start is better than none.
     os.environ.setdefault("RAY_agent_register_timeout_ms", "180000")
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", "180")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     import ray
 
