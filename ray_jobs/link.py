@@ -36,6 +36,10 @@ class Config(JobConfig):
         description="write one JSON object per mention instead of a table",
         json_schema_extra={"flags": "--json/--no-json"},
     )
+    verify: bool = Field(
+        default=True,
+        description="read the index once and compare it with its checksums, about a second per GB, before it is used",
+    )
     num_cpus: int | None = Field(default=None, ge=1, description="threads of the encoder; by default one per core")
 
 
@@ -55,7 +59,7 @@ def main(config: Config) -> int:
 
     if not config.mentions and config.file is None:
         raise UsageError("mentions: give at least one, on the command line or by --file")
-    index = ShardedIndex.open(config.index)
+    index = ShardedIndex.open(config.index, verify=config.verify)
     check_k(config.k, index)
     linker = Linker(TextEncoder(config.model, threads=config.num_cpus, **encoder_options(index.facts)), index)
     count = 0

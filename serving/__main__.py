@@ -49,9 +49,13 @@ def read_settings(arguments: Sequence[str] | None = None) -> ServerSettings:
     parser.add_argument("--config", metavar="YAML", help="file of options; the command line wins over it")
     for name, field in ServerSettings.model_fields.items():
         default = "" if field.is_required() or field.default is None else f" [default: {field.default}]"
-        metavar = "|".join(get_args(field.annotation)) if name == "layout" else name.upper()
         option = "--" + name.replace("_", "-")
         text = f"{field.description}{default}".replace("%", "%%")
+        if field.annotation is bool:
+            action = argparse.BooleanOptionalAction
+            parser.add_argument(option, action=action, default=argparse.SUPPRESS, help=text)
+            continue
+        metavar = "|".join(get_args(field.annotation)) if name == "layout" else name.upper()
         parser.add_argument(option, metavar=metavar, default=argparse.SUPPRESS, help=text)
     given = vars(parser.parse_args(arguments))
     file = given.pop("config")
@@ -100,6 +104,7 @@ def require_free_port(host: str, port: int) -> None:
 def serve_until_stopped(settings: ServerSettings) -> None:
     """Deploy on a Ray of our own, or on the cluster of `RAY_ADDRESS`; wait for SIGINT or SIGTERM; take all down."""
     from ray import serve
+    from ray.serve.exceptions import RayServeException
     from ray.serve.schema import LoggingConfig
 
     from serving.app import NAME, build
@@ -123,10 +128,8 @@ def serve_until_stopped(settings: ServerSettings) -> None:
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)
-            if own:
-                serve.shutdown()
-            else:
-                serve.delete(NAME)
+            with contextlib.suppress(RayServeException):  # stopped before Serve ran
+                serve.delete(NAME)  # and no serve.shutdown: of our own Ray nothing stays, and it reports its own end
 
 
 def _logical_cpus(settings: Settings) -> int:

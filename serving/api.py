@@ -8,19 +8,19 @@ import re
 from pathlib import Path
 from typing import Any, Protocol
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.responses import HTMLResponse, JSONResponse
 
 import biomodels
 from biomodels.errors import UsageError
 from biomodels.linking.linker import Candidate
 from serving.config import Settings
-from serving.problems import BodyLimit, install
+from serving.problems import BodyLimit, install, require_json
 from serving.schemas import Health, Info, LinkAnswer, LinkRequest, Problem
 
 PAGE = Path(__file__).with_name("index.html")
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem, "content": {"application/problem+json": {}}} for code in (400, 413, 422, 504)
+    code: {"model": Problem, "content": {"application/problem+json": {}}} for code in (400, 413, 415, 422, 504)
 }
 
 
@@ -53,7 +53,7 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
     page_headers = {"Content-Security-Policy": content_security_policy(page), "X-Content-Type-Options": "nosniff"}
     digests = {"index_digest": service.info()["index"]["digest"], "model_digest": service.info()["model"]["digest"]}
 
-    @app.post("/v1/link", response_model=LinkAnswer, responses=PROBLEMS)
+    @app.post("/v1/link", response_model=LinkAnswer, responses=PROBLEMS, dependencies=[Depends(require_json)])
     async def link(request: LinkRequest) -> JSONResponse:
         """Link mentions to concepts, best first."""
         if len(request.mentions) > settings.max_mentions:

@@ -18,10 +18,14 @@ def build(args: Settings) -> Application:
     Raises:
         BiomodelsError: the index or the model cannot be used, or they do not belong together.
     """
-    from biomodels.artifacts import Artifact
+    from biomodels import storage
+    from biomodels.index.manifest import open_index
+    from biomodels.index.sharded import ShardedIndex
     from serving.deployments import CONCURRENT_REQUESTS, EncoderReplica, LinkerReplica, ShardReplica
 
     settings = resolved(args)
+    if settings.verify and storage.is_local(settings.index):
+        ShardedIndex.open(settings.index, verify=True)
 
     def deploy(
         replica: type[Any], name: str, num_cpus: float, max_ongoing_requests: int, *arguments: Any
@@ -37,7 +41,7 @@ def build(args: Settings) -> Application:
         return deployment.bind(settings, *arguments)
 
     inner_requests = 4 * CONCURRENT_REQUESTS  # several linkers ask one encoder or shard
-    shards = int(Artifact.open(settings.index, "index").facts["shards"]) if settings.layout == "per-shard" else 0
+    shards = open_index(settings.index)[1].shards if settings.layout == "per-shard" else 0
     encoder = deploy(EncoderReplica, "encoder", 1, inner_requests)
     searchers = [deploy(ShardReplica, f"shard-{number}", 0.2, inner_requests, number) for number in range(shards)]
     return deploy(serve.ingress()(LinkerReplica), "linker", 0.5, CONCURRENT_REQUESTS, encoder, searchers)

@@ -32,6 +32,10 @@ class Settings(BaseModel):
         description="in-process: every linker searches all shards; per-shard: one deployment for each shard",
     )
     replicas: int = Field(default=1, ge=1, description="replicas of the encoder, the linker and every shard")
+    verify: bool = Field(
+        default=True,
+        description="read the index once at the start and compare it with its checksums, about a second per GB",
+    )
     threads: int | None = Field(default=None, ge=1, description="cores of one encoder replica; by default all")
     max_batch: int = Field(default=64, ge=1, description="texts that the encoder takes at once")
     batch_wait_ms: float = Field(default=4.0, ge=0, description="how long the encoder waits for more texts")
@@ -58,13 +62,12 @@ def resolved(settings: AnySettings) -> AnySettings:
     Raises:
         BiomodelsError: the index is none, the model is missing, or it did not make the index.
     """
-    from biomodels.artifacts import Artifact
+    from biomodels.index.manifest import open_index
     from biomodels.linking.linker import require_same_model
 
-    artifact = Artifact.open(settings.index, "index")
-    facts = artifact.facts
+    facts = open_index(settings.index)[0].facts
     wanted = str(facts["model_digest"])
-    model = _absolute(settings.model or _model_beside(settings.index, facts))
+    model = _absolute(_model_beside(settings.index, facts) if settings.model is None else settings.model)
     require_same_model(wanted, _digest(model, facts))
     index = settings.index if "://" in settings.index else os.path.abspath(os.path.expanduser(settings.index))
     return settings.model_copy(update={"index": index, "model": model})

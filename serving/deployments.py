@@ -19,9 +19,10 @@ from ray.exceptions import RayActorError
 from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
-from biomodels.artifacts import Artifact
+from biomodels import storage
+from biomodels.index.manifest import open_index
 from biomodels.index.names import NameRow
-from biomodels.index.sharded import KIND, ShardedIndex, merge_topk, shard_of
+from biomodels.index.sharded import ShardedIndex, merge_topk, shard_of
 from biomodels.linking.linker import Candidate, Linker, encoder_options
 from biomodels.terminology.normalise import Normaliser
 from serving.api import create_app
@@ -43,13 +44,22 @@ def texts_in(requests: Sequence[Sequence[str]]) -> int:
     return 1 if len(requests) == 1 else sum(len(texts) for texts in requests)
 
 
+def open_for_search(settings: Settings, only: Sequence[int] | None = None) -> ShardedIndex:
+    """Open the index in a replica.
+
+    Files that all processes share were verified by `build`; copies in a node's cache are verified here.
+    """
+    verify = settings.verify and not storage.is_local(settings.index)
+    return ShardedIndex.open(settings.index, only=only, verify=verify)
+
+
 class EncoderReplica:
     """The model. Requests that arrive together are encoded together."""
 
     def __init__(self, settings: Settings) -> None:
         from biomodels.inference.text_encoder import TextEncoder  # torch: the other replicas do without
 
-        options = encoder_options(Artifact.open(settings.index, KIND).facts)
+        options = encoder_options(open_index(settings.index)[0].facts)
         self._encoder = TextEncoder(str(settings.model), threads=settings.threads, **options)
         self.encode.set_max_batch_size(settings.max_batch)
         self.encode.set_batch_wait_timeout_s(settings.batch_wait_ms / 1000)
@@ -76,7 +86,7 @@ class ShardReplica:
     """One shard of the index."""
 
     def __init__(self, settings: Settings, number: int) -> None:
-        self._index = ShardedIndex.open(settings.index, only=[number])
+        self._index = open_for_search(settings, only=[number])
 
     async def search(self, E_ND: NDArray[np.float32], k: int, nprobe: int | None) -> TopK:
         """Search this shard; see `ShardedIndex.search`."""
@@ -166,8 +176,8 @@ class LinkerReplica:
         self._settings = settings
         bridge = Bridge(settings.timeout_s)
         self._model = await encoder.describe.remote()
-        artifact = Artifact.open(settings.index, KIND)
-        index = RemoteShards(shards, artifact.facts, bridge) if shards else ShardedIndex.open(settings.index)
+        artifact, _ = open_index(settings.index)
+        index = RemoteShards(shards, artifact.facts, bridge) if shards else open_for_search(settings)
         self._index_info = {"digest": artifact.digest, **artifact.facts}
         self._linker = Linker(
             RemoteEncoder(encoder, self._model["digest"], bridge), index, max_characters=settings.max_characters

@@ -64,6 +64,19 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(kind, handler)
 
 
+def require_json(request: Request) -> None:
+    """Refuse a body that is not said to be JSON.
+
+    Raises:
+        HTTPException: 415.
+    """
+    media = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if media != "application/json":
+        found = f"is {media}" if media else "is missing"
+        headers = {"accept": "application/json"}
+        raise HTTPException(415, f"content-type {found}: send content-type: application/json", headers)
+
+
 def _detail(request: Request, error: StarletteHTTPException) -> str:
     hints = {
         404: f"there is nothing at {request.url.path}; see /docs",

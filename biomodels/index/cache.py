@@ -28,14 +28,15 @@ def local_file(directory: str, entry: FileEntry, *, verify: bool = False) -> Pat
     Args:
         directory: the artifact's URI.
         entry: the file, from its manifest.
-        verify: also read a file that lies on this machine and compare its SHA-256.
+        verify: also read a file that lies on this machine and compare its SHA-256. A copy in the cache that has gone
+            bad is fetched again.
 
     Raises:
         ArtifactError: the file is missing, or its content is not what the manifest says.
     """
     uri = storage.join(directory, entry.path)
     if not storage.is_local(uri):
-        return _cached(uri, entry)
+        return _cached(uri, entry, verify)
     local = Path(storage.filesystem(uri)[1])
     size = local.stat().st_size if local.is_file() else None
     if size != entry.bytes:
@@ -46,9 +47,10 @@ def local_file(directory: str, entry: FileEntry, *, verify: bool = False) -> Pat
     return local
 
 
-def _cached(uri: str, entry: FileEntry) -> Path:
+def _cached(uri: str, entry: FileEntry, verify: bool) -> Path:
     target = cache_directory() / entry.sha256[:2] / entry.sha256
-    if target.is_file() and target.stat().st_size == entry.bytes:
+    whole = target.is_file() and target.stat().st_size == entry.bytes
+    if whole and (not verify or storage.sha256(str(target)) == entry.sha256):
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     staged = target.with_name(f".{target.name}.{uuid.uuid4().hex}")

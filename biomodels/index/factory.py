@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from biomodels.errors import UsageError
@@ -34,9 +35,16 @@ def new_index(factory: str, dimension: int) -> Any:
     """Make an empty, untrained index for inner products.
 
     Raises:
-        UsageError: FAISS does not know the string, or the index cannot hold ids in shards with one quantizer.
+        UsageError: FAISS does not know the string, a number in it is 0, or the index cannot hold ids in shards with
+            one quantizer.
     """
     faiss = load_faiss()
+    zero = re.search(r"[A-Za-z]*_?(?<!\d)0+(?!\d)", factory)
+    if zero:  # FAISS takes IVF0 or OPQ0, and fails when it is trained
+        raise UsageError(
+            f"--factory {factory}: {zero.group()}: numbers must be at least 1, such as that of the lists; "
+            f"examples: {EXAMPLES}"
+        )
     try:
         index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
     except RuntimeError as error:

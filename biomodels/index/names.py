@@ -38,12 +38,14 @@ def concept_bucket(concept_id: str, bits: int) -> int:
     return name_id(concept_id) >> (63 - bits)
 
 
-def _map(path: Path, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Memory-map an uncompressed Arrow IPC file."""
+def _map(path: Path, schema: pa.Schema, verify: bool) -> list[pa.RecordBatch]:
+    """Memory-map an uncompressed Arrow IPC file; `verify` reads it all, so that no offset leads out of it."""
     try:
         reader = pa.ipc.open_file(pa.memory_map(str(path)))
         batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
-    except (pa.ArrowInvalid, OSError) as error:
+        for batch in batches if verify else ():
+            batch.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise ArtifactError(f"{path}: is no readable Arrow file ({error}); make the index again") from error
     if reader.schema != schema:
         raise ArtifactError(f"{path}: has columns {reader.schema.names}, not {schema.names}; make the index again")
@@ -53,8 +55,8 @@ def _map(path: Path, schema: pa.Schema) -> list[pa.RecordBatch]:
 class NameTable:
     """The names of one shard, sorted by name_id; the rows of one name_id lie in one record batch."""
 
-    def __init__(self, path: Path) -> None:
-        self._batches = _map(path, schemas.NAMES)
+    def __init__(self, path: Path, *, verify: bool = False) -> None:
+        self._batches = _map(path, schemas.NAMES, verify)
         column = schemas.NAMES.get_field_index("name_id")
         self._ids = [batch.column(column).to_numpy() for batch in self._batches]
         self._first = np.array([ids[0] for ids in self._ids], dtype=np.int64)
@@ -72,8 +74,8 @@ class NameTable:
 class ConceptTable:
     """The preferred name of each concept of one bucket, sorted by the code points of concept_id."""
 
-    def __init__(self, path: Path) -> None:
-        self._batches = _map(path, CONCEPTS)
+    def __init__(self, path: Path, *, verify: bool = False) -> None:
+        self._batches = _map(path, CONCEPTS, verify)
         self._first = [batch.column(0)[0].as_py() for batch in self._batches]
 
     def preferred_name(self, concept_id: str) -> str | None:

@@ -43,9 +43,16 @@ def resolve_model(name: str) -> Path:
     """Return the local directory of a model: a path as it is, else a Hugging Face Hub name, fetched once.
 
     Raises:
-        InputError: there is no such directory or Hub model, or it lacks a config or a tokenizer.
+        InputError: there is no such directory or Hub model, or it lacks a config, a tokenizer or weights.
     """
+    remedy = "give a local directory or a name on the Hugging Face Hub"
+    if not name.strip():
+        raise InputError(f"model: is empty; {remedy}")
+    if "://" in name:
+        raise InputError(f"model: {name} is a URI, and models are not read from there; copy it, then {remedy}")
     directory = Path(os.path.expanduser(name))
+    if directory.is_file():
+        raise InputError(f"model: {name} is a file; {remedy}")
     if not directory.is_dir():
         directory = _from_hub(name)
     if not (directory / "config.json").is_file():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -82,6 +83,18 @@ def test_bad_lines_are_named(run, tmp_path, content, message):
     (tmp_path / "mentions.txt").write_bytes(content)
     with pytest.raises(InputError, match=message):
         run(file=str(tmp_path / "mentions.txt"))
+
+
+def test_a_damaged_index_is_refused_unless_told_otherwise(run, small_index, tmp_path):
+    copy = tmp_path / "index"
+    shutil.copytree(small_index, copy)
+    file = copy / "shards/shard-000.faiss"
+    content = bytearray(file.read_bytes())
+    content[-5] ^= 1  # in the last id or vector; faiss reads it all the same
+    file.write_bytes(content)
+    with pytest.raises(ArtifactError, match=r"shard-000\.faiss: content differs"):
+        run("mole", index=str(copy))
+    assert run("mole", index=str(copy), verify=False)[0] == 1
 
 
 def test_an_index_of_another_model_is_refused(run, tiny_bert):

@@ -126,6 +126,18 @@ def check_problem(response, status, detail, path):
     assert problem["detail"]
 
 
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""])
+def test_a_body_that_is_not_said_to_be_json(client, content_type):
+    response = post(client, body(mentions=["mole"]), content_type)
+    check_problem(response, 415, "send content-type: application/json", "/v1/link")
+    assert response.headers["accept"] == "application/json"
+    check_problem(client.post("/v1/link", content=body(mentions=["mole"])), 415, "is missing", "/v1/link")
+
+
+def test_json_with_a_charset_is_json(client):
+    assert post(client, body(mentions=["mole"]), "Application/JSON; charset=utf-8").status_code == 200
+
+
 def test_a_body_without_a_length_is_limited_too(client):
     pieces = iter([b'{"mentions": ["'] + [b"x" * 50_000] * 10 + [b'"]}'])
     check_problem(client.post("/v1/link", content=pieces), 413, "body", "/v1/link")

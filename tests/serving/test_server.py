@@ -159,3 +159,4 @@ def test_per_shard_service_gives_the_same_answers(linker, requests, small_index,
     finally:
         code = server.stop(signal.SIGINT)
     assert code == 0, server.log.read_text()
+    assert len(server.log.read_text().splitlines()) == 1, server.log.read_text()

@@ -112,6 +112,48 @@ def test_a_model_that_is_not_beside_the_index_must_be_given(small_index, tiny_be
         resolved(Settings(index=str(copy)))
 
 
+@pytest.fixture
+def damaged_index(small_index, tmp_path) -> Path:
+    copy = Path(shutil.copytree(small_index, tmp_path / "damaged"))
+    file = copy / "concepts/bucket-001.arrow"
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 64
+    file.write_bytes(content)
+    return copy
+
+
+def test_a_damaged_index_is_refused_before_anything_starts(damaged_index, capsys):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    assert main(["--index", str(damaged_index), "--port", str(port)]) == 2
+    stderr = capsys.readouterr().err
+    assert "concepts/bucket-001.arrow: content differs from the manifest" in stderr
+    assert stderr.count("\n") == 1
+
+
+def test_verification_can_be_left_out(damaged_index):
+    from serving.app import build
+
+    settings = read_settings(["--index", str(damaged_index), "--no-verify"])
+    assert not settings.verify
+    assert read_settings(["--index", "x"]).verify
+    assert build(Settings(index=str(damaged_index), verify=False))
+
+
+def test_a_manifest_edited_by_hand_is_refused(damaged_index, capsys):
+    manifest = json.loads((damaged_index / "manifest.json").read_text())
+    manifest["facts"]["spec"] = None
+    (damaged_index / "manifest.json").write_text(json.dumps(manifest))
+    assert main(["--index", str(damaged_index)]) == 2
+    assert "facts.spec: " in capsys.readouterr().err
+
+
+def test_an_empty_model_is_no_default(small_index, capsys):
+    assert main(["--index", small_index, "--model", ""]) == 2
+    assert "model: is empty" in capsys.readouterr().err
+
+
 def test_only_the_encoder_loads_torch():
     """Shards and linkers start faster and stay small."""
     code = "import serving.app, serving.deployments, sys; sys.exit('torch' in sys.modules)"

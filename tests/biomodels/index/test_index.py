@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from pathlib import Path
 
@@ -8,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from biomodels import schemas
-from biomodels.artifacts import Artifact, ArtifactBuilder
+from biomodels import schemas, storage
+from biomodels.artifacts import Artifact, ArtifactBuilder, FileEntry
 from biomodels.errors import ArtifactError, CompatibilityError, UsageError
-from biomodels.index import build
+from biomodels.index import build, cache, names
 from biomodels.index.factory import default_factory, lists_of, new_index
 from biomodels.index.sharded import ShardedIndex, shard_of
 from biomodels.index.shards import Shards, merge_topk, unit
@@ -60,7 +62,7 @@ def write_embeddings(out: Path, rows: list[dict], E_ND: np.ndarray) -> Artifact:
     builder.commit(
         {
             "model_digest": "m" * 32,
-            "spec": {},
+            "spec": {"pooling": "cls", "max_length": 25, "normalise": False, "prefix": ""},
             "normaliser": "nfc-ws-lower",
             "dimension": E_ND.shape[1],
             "parts": PARTS,
@@ -82,8 +84,11 @@ def build_index(embeddings: Artifact, out: Path, factory: str, shards: int, metr
         build.write_names(plan, shard)
     for bucket in range(4):
         build.write_concepts(plan, bucket)
-    copied = {key: embeddings.facts[key] for key in ("model_digest", "normaliser", "dimension", "names", "strings")}
-    builder.commit({**copied, **identity, "nprobe": 8, "concept_bits": 2})
+    copied = {
+        key: embeddings.facts[key] for key in ("model_digest", "spec", "normaliser", "dimension", "names", "strings")
+    }
+    concepts = sum(entry.rows or 0 for entry in builder.entries() if entry.path.startswith("concepts/"))
+    builder.commit({**copied, **identity, "nprobe": 8, "concept_bits": 2, "concepts": concepts})
     return ShardedIndex.open(str(out))
 
 
@@ -237,6 +242,19 @@ def test_factories_that_cannot_work(factory: str) -> None:
         new_index(factory, DIMENSION)
 
 
+@pytest.mark.parametrize(
+    "factory", ["IVF0,Flat", "IVF00_HNSW32,Flat", "OPQ0,IVF16,PQ8", "IVF16_HNSW0,Flat", "PCA8,IVF0,SQ8"]
+)
+def test_zeros_in_a_factory_are_refused(factory: str) -> None:
+    with pytest.raises(UsageError, match=r"--factory .*0: numbers must be at least 1.*examples: Flat"):
+        new_index(factory, DIMENSION)
+
+
+@pytest.mark.parametrize("factory", ["IVF10,Flat", "IVF100,SQ8", "PCA10,IVF20,Flat"])
+def test_zeros_within_a_number_are_taken(factory: str) -> None:
+    assert lists_of(new_index(factory, DIMENSION)) >= 10
+
+
 def test_too_few_vectors_to_train_on(embeddings: Artifact, tmp_path: Path) -> None:
     builder = ArtifactBuilder.begin(str(tmp_path / "ix"), "index", config={}, inputs={})
     plan = build.Plan(embeddings, builder, "IVF64,Flat", "ip", 1, seed=1, train_sample=10, concept_bits=0)
@@ -277,6 +295,90 @@ def test_damaged_files(embeddings: Artifact, tmp_path: Path, path: str) -> None:
     (copy / path).write_bytes(flipped)
     with pytest.raises(ArtifactError, match="content differs"):
         ShardedIndex.open(str(copy), verify=True)
+
+
+@pytest.mark.parametrize("folder", ["shards", "names", "concepts"])
+def test_random_flips_are_found_when_verified(embeddings: Artifact, tmp_path: Path, folder: str) -> None:
+    whole = build_index(embeddings, tmp_path / "ix", "IVF32,Flat", shards=2)
+    file = sorted((tmp_path / "ix" / folder).iterdir())[0]
+    content = file.read_bytes()
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        damaged = bytearray(content)
+        damaged[rng.integers(len(content))] ^= 1 << rng.integers(8)
+        file.write_bytes(damaged)
+        with pytest.raises(ArtifactError, match=file.name):
+            ShardedIndex.open(whole.uri, verify=True)
+    file.write_bytes(content)
+    assert ShardedIndex.open(whole.uri, verify=True).digest == whole.digest
+
+
+def test_offsets_that_lead_out_of_an_arrow_file_are_found(tmp_path: Path) -> None:
+    """Such a file can have the right checksum if its writer was at fault; reading a value would end the process."""
+    offsets = np.array([0, 2, 1 << 28], dtype=np.int32)
+    file = tmp_path / "bucket-000.arrow"
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, names.CONCEPTS) as writer:
+        writer.write_batch(
+            pa.RecordBatch.from_pylist([{"concept_id": "C1", "preferred_name": "a"}] * 2, names.CONCEPTS)
+        )
+    content = file.read_bytes()
+    good = np.array([0, 2, 4], dtype=np.int32).tobytes()
+    assert content.count(good) == 1
+    file.write_bytes(content.replace(good, offsets.tobytes()))
+    with pytest.raises(ArtifactError, match=r"bucket-000\.arrow: is no readable Arrow file"):
+        names.ConceptTable(file, verify=True)
+
+
+def test_a_cached_copy_that_has_gone_bad_is_fetched_again(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("BIOMODELS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(storage, "is_local", lambda _: False)
+    uri, content = str(tmp_path), b"vectors"
+    (tmp_path / "f").write_bytes(content)
+    entry = FileEntry(path="f", bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+    copy = cache.local_file(uri, entry)
+    assert copy.is_relative_to(tmp_path / "cache")
+    copy.write_bytes(b"VECTORS")
+    assert cache.local_file(uri, entry).read_bytes() == b"VECTORS"
+    assert cache.local_file(uri, entry, verify=True).read_bytes() == content
+
+
+def edited(whole: ShardedIndex, copy: Path, facts: dict, /, **fields) -> str:
+    """A copy of an index with other facts in its manifest; "REMOVED" takes one away."""
+    shutil.copytree(whole.uri, copy)
+    manifest = json.loads((copy / "manifest.json").read_text())
+    kept = {key: value for key, value in (manifest["facts"] | facts).items() if value != "REMOVED"}
+    (copy / "manifest.json").write_text(json.dumps(manifest | {"facts": kept} | fields))
+    return str(copy)
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"nprobe": "x"}, r"facts\.nprobe: .*given: 'x'"),
+        ({"nprobe": 0}, r"facts\.nprobe: .*greater than or equal to 1"),
+        ({"nprobe": "REMOVED"}, r"facts\.nprobe: Field required"),
+        ({"spec": None}, r"facts\.spec: .*given: None"),
+        ({"spec": {}}, r"facts\.spec\.pooling: Field required"),
+        ({"normaliser": "foo"}, r"facts\.normaliser: .*unknown normaliser 'foo'"),
+        ({"metric": "l2"}, r"facts\.metric: .*given: 'l2'"),
+        ({"concepts": -1}, r"facts\.concepts: .*given: -1"),
+        ({"shards": 1}, r"facts\.shards stands for 1 files of shards/, but it lists 2"),
+        ({"concept_bits": 10**9}, r"facts\.concept_bits stands for"),
+        ({"dimension": 16}, r"has vectors of 32, not 16 dimensions"),
+    ],
+)
+def test_a_manifest_edited_by_hand(embeddings: Artifact, tmp_path: Path, facts: dict, message: str) -> None:
+    whole = build_index(embeddings, tmp_path / "ix", "Flat", shards=2)
+    with pytest.raises(ArtifactError, match=message):
+        ShardedIndex.open(edited(whole, tmp_path / "copy", facts))
+
+
+def test_a_manifest_without_facts_or_of_another_schema(embeddings: Artifact, tmp_path: Path) -> None:
+    whole = build_index(embeddings, tmp_path / "ix", "Flat", shards=2)
+    with pytest.raises(ArtifactError, match=r"facts\.model_digest: Field required"):
+        ShardedIndex.open(edited(whole, tmp_path / "bare", {}, facts={}))
+    with pytest.raises(ArtifactError, match=r"has schema_version 7, where .* reads 1"):
+        ShardedIndex.open(edited(whole, tmp_path / "newer", {}, schema_version=7))
 
 
 def test_what_is_no_index(embeddings: Artifact, tmp_path: Path) -> None:

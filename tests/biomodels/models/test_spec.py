@@ -75,6 +75,20 @@ def test_digest_changes_with_the_spec(model: Path, change: dict) -> None:
     assert model_digest(model, EncoderSpec(**change)) != model_digest(model, EncoderSpec())
 
 
+@pytest.mark.parametrize("name", ["", " \t"])
+def test_an_empty_name(name: str) -> None:
+    with pytest.raises(InputError, match="model: is empty; give a local directory or a name on the Hugging Face Hub"):
+        resolve_model(name)
+
+
+def test_a_file_or_a_uri_is_no_model(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"x")
+    with pytest.raises(InputError, match=r"model\.safetensors is a file; give a local directory or a name"):
+        resolve_model(str(tmp_path / "model.safetensors"))
+    with pytest.raises(InputError, match=r"s3://bucket/m1 is a URI.*give a local directory or a name"):
+        resolve_model("s3://bucket/m1")
+
+
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such directory"):
         resolve_model(str(tmp_path / "nothing"))
