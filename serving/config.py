@@ -101,4 +101,4 @@ def _digest(model: str, facts: dict[str, Any]) -> str:
 
 def _absolute(model: str) -> str:
     directory = Path(os.path.expanduser(model))
-    return str(directory.resolve()) if directory.is_dir() else model
+    return str(directory.resolve()) if model.strip() and directory.is_dir() else model
