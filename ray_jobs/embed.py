@@ -108,7 +108,9 @@ def main(config: Config) -> Manifest:
         "strings": sum(entry.rows or 0 for entry in strings),
     }
     seconds = {"split": round(split - started, 2), "encode": round(time.monotonic() - split, 2)}
-    return builder.commit(facts, run={"seconds": seconds, "model": _where(config.model)})
+    manifest = builder.commit(facts, run={"seconds": seconds, "model": _where(config.model)})
+    say(f"{config.out}: {facts['strings']:,} strings of {rows:,} names, {dimension} dimensions in {config.storage}")
+    return manifest
 
 
 def _where(model: str) -> str:

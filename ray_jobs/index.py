@@ -89,7 +89,7 @@ def main(config: Config) -> Manifest:
         recall = _measure(plan, files["strings"], config, seconds)
     point = next(point for point in recall["curve"] if point["nprobe"] == recall["nprobe"])
     copied = ("model_digest", "spec", "dimension", "normaliser")
-    return builder.commit(
+    manifest = builder.commit(
         {
             **{key: facts[key] for key in copied},
             **{key: sum(entry.rows or 0 for entry in entries) for key, entries in files.items()},
@@ -101,6 +101,11 @@ def main(config: Config) -> Manifest:
         },
         run={"seconds": seconds, **_model_of(config.embeddings)},
     )
+    say(
+        f"{config.out}: {factory} in {config.shards} shards; nprobe {point['nprobe']} finds "
+        f"{point['recall_at_10']:.4f} of the 10 nearest (curve in {storage.join(config.out, 'recall.png')})"
+    )
+    return manifest
 
 
 def _model_of(embeddings: str) -> dict[str, str]:

@@ -35,6 +35,8 @@ def session(num_cpus: int | None = None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    # That a token protects the local Ray, as it should, is no warning.
+    logging.getLogger("ray._private.authentication.authentication_token_setup").setLevel(logging.ERROR)
     with ThreadPoolExecutor(1) as beside:  # loading Ray Data takes a second, which Ray's start leaves to us
         loading = beside.submit(_quiet_ray_data)
         if os.environ.get("RAY_ADDRESS"):
@@ -61,4 +63,5 @@ def _quiet_ray_data() -> None:
     context = DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
-    logging.getLogger("ray.data").setLevel(logging.WARNING)
+    for name in ("ray.data", "ray.data._internal.progress"):  # the second warns that the bars are off
+        logging.getLogger(name).setLevel(logging.ERROR)

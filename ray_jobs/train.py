@@ -111,7 +111,9 @@ def main(config: Config) -> Manifest:
     trained = time.monotonic()
     facts = _publish(builder, plan, checkpoint, directory, spec)
     seconds = {"train": round(trained - started, 2), "write": round(time.monotonic() - trained, 2)}
-    return builder.commit(facts, run={"seconds": seconds})
+    manifest = builder.commit(facts, run={"seconds": seconds})
+    say(f"{config.out}: trained {plan.steps:,} steps; the curve is in {storage.join(config.out, 'training.png')}")
+    return manifest
 
 
 def build_recipe(config: Config, spec: EncoderSpec) -> SapBert:

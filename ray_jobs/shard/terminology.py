@@ -225,7 +225,7 @@ def _summary(result: Result) -> str:
     removed = ", ".join(f"{count:,} {name}" for name, count in facts["removed"].items() if count) or "none"
     rows = sum(facts["rows"].values())
     lines = [
-        f"names   {facts['names']:>12,}   of {facts['concepts']:,} concepts in {len(facts['languages'])} languages",
+        f"names   {facts['names']:>12,}   of {facts['concepts']:,} concepts; languages: {len(facts['languages'])}",
         f"pairs   {result.pairs.facts['pairs']:>12,}",
         f"rows    {rows:>12,}   read, of which removed: {removed}; malformed: {facts['rejects']:,}",
     ]
