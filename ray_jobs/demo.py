@@ -156,7 +156,14 @@ class _Demo:
     def index(self) -> None:
         from ray_jobs import index
 
-        index.main(index.Config(embeddings=self.path("embeddings"), out=self.path("index"), shards=self.config.shards))
+        index.main(
+            index.Config(
+                embeddings=self.path("embeddings"),
+                out=self.path("index"),
+                shards=self.config.shards,
+                target_recall=0.982,
+            )
+        )
 
     def link(self) -> list[dict[str, Any]]:
         """Start the service as a user would, ask it, and stop it."""
