@@ -64,10 +64,26 @@ ARTICLES = pa.schema(
         ("retracted", pa.bool_()),
         ("source_file", pa.string()),
         ("text_digest", pa.string()),
+        # Beyond what a model reads.
+        ("retracted_by", _STRINGS),
+        ("translated_title", pa.string()),
+        ("vernacular_title", pa.string()),
+        ("plain_language_summary", pa.string()),
+        ("book", pa.bool_()),
     ]
 )
+"""One row per PMID, its latest version, sorted by hash. A text is `""` where it is missing; what a source does not say
+(year, status, a JSONL's languages) is null. `text_digest` is of `f"{title} {abstract}".strip()`."""
+
+DELETED = pa.schema([("pmid", pa.int64()), ("source_file", pa.string())])
+"""PMIDs that the distribution deleted and did not bring back, beside the articles."""
+
 THREAD_FIELDS = (
+    "g2p_id",
+    "gene_symbol",
     "gene_mim",
+    "hgnc_id",
+    "previous_gene_symbols",
     "disease_name",
     "disease_mim",
     "disease_mondo",
@@ -78,20 +94,27 @@ THREAD_FIELDS = (
     "variant_types",
     "molecular_mechanism",
     "molecular_mechanism_support",
-    "molecular_mechanism_evidence",
 )
+"""The fields of a thread, in the order of its flat rendering; the export's strings, null where a cell is blank."""
 THREADS = pa.schema(
     [
-        ("g2p_id", pa.string()),
-        ("hgnc_id", pa.string()),
-        ("gene_symbol", pa.string()),
+        *((field, pa.string()) for field in THREAD_FIELDS),
         ("text", pa.string()),
-        *[(field, pa.string()) for field in THREAD_FIELDS],
         ("renderer", pa.string()),
         ("text_digest", pa.string()),
+        # Beyond what a model reads.
+        ("phenotypes", _STRINGS),
+        ("publications", pa.list_(pa.int64())),
+        ("panels", _STRINGS),
     ]
 )
-CANDIDATES = pa.schema([("pmid", pa.int64()), ("g2p_ids", _STRINGS), ("sources", _STRINGS)])
+"""One row per G2P entry, sorted by `g2p_id`. `hgnc_id` always bears its prefix `HGNC:`."""
+
+CANDIDATES = pa.schema(
+    [("pmid", pa.int64()), ("g2p_ids", _STRINGS), ("sources", _STRINGS), ("text_digest", pa.string())]
+)
+"""One row per PMID of the articles, in their order. `sources` names the gate's tiers that found something, sorted."""
+
 LABELLED_PAIRS = pa.schema(
     [
         ("text_a", pa.string()),
