@@ -125,11 +125,22 @@ LABELLED_PAIRS = pa.schema(
         ("split", pa.string()),
         ("fold", pa.int32()),
         ("provenance", pa.string()),
+        # Where the texts come from, to join scores by; null for pairs of another kind.
+        ("pmid", pa.int64()),
+        ("g2p_id", pa.string()),
     ]
 )
+"""One row per pair, a list's rows together. `group` is what a split does not cut, `list_id` what is ranked together,
+`fold` is null outside the training split, `provenance` is one of PROVENANCES."""
+
+PROVENANCES = ("annotated", "curated", "silver", "corpus", "sibling", "mined")
+"""Who says so: annotators, curators, a model; or made negatives: of the corpus at large, of one gene, the nearest."""
+
 SCORES = pa.schema(
     [("pmid", pa.int64()), ("text_digest", pa.string()), ("g2p_ids", _STRINGS), ("scores", pa.list_(pa.float32()))]
 )
+"""One row per PMID, also one without candidates; a score lies between 0 and 1."""
+
 RELATIONS = pa.schema(
     [
         ("document_id", pa.string()),

@@ -31,5 +31,6 @@ def interchangeable(first: Entry, second: Entry) -> bool:
     return (
         first.gene == second.gene
         and first.disease.casefold() == second.disease.casefold()
+        and first.allelic_requirement != second.allelic_requirement
         and all(entry.allelic_requirement.startswith("monoallelic_X_he") for entry in (first, second))
     )

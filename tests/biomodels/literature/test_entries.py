@@ -19,3 +19,4 @@ def test_only_zygosity_on_the_x_chromosome_is_interchangeable():
     assert not interchangeable(HEM, HET._replace(disease="another"))
     assert not interchangeable(HEM, HET._replace(gene="HGNC:2"))
     assert not interchangeable(HEM, HET._replace(allelic_requirement="biallelic_autosomal"))
+    assert not interchangeable(HEM, HEM._replace(g2p_id="G2P3"))
