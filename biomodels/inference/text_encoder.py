@@ -6,9 +6,11 @@ on padding otherwise), and in float32 on a CPU a text's vector is the same to th
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -50,19 +52,35 @@ class TextEncoder:
         max_length: int | None = None,
         normalise: bool | None = None,
     ) -> None:
-        directory = resolve_model(model)
+        self.directory = directory = resolve_model(model)
         self.spec = read_spec(directory, pooling=pooling, max_length=max_length, normalise=normalise)
-        self.digest = model_digest(directory, self.spec)
         self.precision = precision
         self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         self.threads = (threads or len(os.sched_getaffinity(0))) if self.device.type == "cpu" else 1
         self.token_budget = token_budget or (CPU_TOKENS if self.device.type == "cpu" else GPU_TOKENS)
         if self.device.type == "cpu":
             torch.set_num_threads(1)
+        self._most_texts = self.token_budget
         self._tokenizer = load_tokenizer(directory)
-        backbone = load_backbone(directory, dtype=_DTYPES[precision])
+        backbone = load_backbone(directory, self.spec.pooling, dtype=_DTYPES[precision])
         self._encoder = Encoder(backbone, self.spec).eval().to(self.device)
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="encode")
+
+    @cached_property
+    def digest(self) -> str:
+        """Identity of the model; reads all its weights once."""
+        return model_digest(self.directory, self.spec)
+
+    def limited(self, max_length: int, batch_texts: int) -> TextEncoder:
+        """Return an encoder on the same weights that cuts texts elsewhere and takes at most `batch_texts` at once."""
+        if (max_length, batch_texts) == (self.spec.max_length, self._most_texts):
+            return self
+        other = copy.copy(self)
+        other.spec = self.spec.model_copy(update={"max_length": max_length})
+        other._most_texts = batch_texts
+        if max_length != self.spec.max_length:
+            vars(other).pop("digest", None)
+        return other
 
     @property
     def dimension(self) -> int:
@@ -107,7 +125,7 @@ class TextEncoder:
         lengths = np.fromiter((len(ids) for ids in token_ids), dtype=np.int64, count=len(token_ids))
         order = np.argsort(lengths, kind="stable")
         for rows in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
-            size = max(1, self.token_budget // int(lengths[rows[0]]))
+            size = max(1, min(self._most_texts, self.token_budget // int(lengths[rows[0]])))
             for start in range(0, len(rows), size):
                 yield rows[start : start + size]
 

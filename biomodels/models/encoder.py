@@ -14,19 +14,30 @@ from torch import Tensor, nn
 from biomodels.errors import InputError
 from biomodels.models.spec import EncoderSpec, Pooling
 
+_TWO_LAYERS: dict[Pooling, tuple[int, int]] = {"mean_top2": (-2, -1), "mean_first_last": (1, -1)}
+"""Which of the hidden states are averaged; number 0 is the embeddings, so 1 is the first transformer layer's."""
 
-def pool(H_BLD: Tensor, mask_BL: Tensor, pooling: Pooling) -> Tensor:
-    """Reduce the last layer's token states to one vector per text, in float32.
+
+def pool(output: Any, mask_BL: Tensor, pooling: Pooling) -> Tensor:
+    """Reduce a backbone's output to one vector per text, in float32.
 
     Args:
-        H_BLD: token states.
+        output: of the backbone: `last_hidden_state` H_BLD, and what the pooling needs beside it (`pooler_output`, or
+            `hidden_states` of every layer).
         mask_BL: 1 for tokens, 0 for padding.
         pooling: see `EncoderSpec`. For `mean_all_tok` the caller pads to the full length.
 
     Returns:
         E_BD, float32.
     """
-    H_BLD = H_BLD.float()
+    if pooling == "pooler":
+        E_BD: Tensor = output.pooler_output.float()
+        return E_BD
+    if pooling in _TWO_LAYERS:
+        lower, upper = (output.hidden_states[layer].float() for layer in _TWO_LAYERS[pooling])
+        H_BLD: Tensor = (lower + upper) / 2
+    else:
+        H_BLD = output.last_hidden_state.float()
     if pooling == "cls":
         return H_BLD[:, 0]
     if pooling == "mean_all_tok":
@@ -59,8 +70,9 @@ class Encoder(nn.Module):
         Returns:
             E_BD, float32; of length 1 if the spec normalises.
         """
-        output = self.backbone(input_ids=input_ids, attention_mask=attention_mask, **rest)
-        E_BD = pool(output.last_hidden_state, attention_mask, self.spec.pooling)
+        options = {"output_hidden_states": True} if self.spec.pooling in _TWO_LAYERS else {}
+        output = self.backbone(input_ids=input_ids, attention_mask=attention_mask, **rest, **options)
+        E_BD = pool(output, attention_mask, self.spec.pooling)
         return nn.functional.normalize(E_BD, dim=-1) if self.spec.normalise else E_BD
 
 
@@ -91,12 +103,12 @@ def encode_by_length(encoder: Encoder, input_ids: Tensor, attention_mask: Tensor
     return torch.cat(pieces).index_select(0, torch.argsort(order_B))
 
 
-def load_backbone(directory: Path, **options: Any) -> nn.Module:
+def load_backbone(directory: Path, pooling: Pooling = "cls", **options: Any) -> nn.Module:
     """Load the encoder of a Hugging Face directory; never runs code from it.
 
     Raises:
-        InputError: transformers cannot load it, or weights are missing (but for the pooler, which nothing here uses),
-            so that they would be random.
+        InputError: transformers cannot load it, or weights are missing, so that they would be random (those of the
+            pooler are missed only if `pooling` uses it).
     """
     from pickle import UnpicklingError
 
@@ -113,10 +125,19 @@ def load_backbone(directory: Path, **options: Any) -> nn.Module:
         raise InputError(f"{directory}: transformers cannot load this model ({error})") from error
     finally:
         logging.set_verbosity(verbosity)
-    missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
+    missing = sorted(report["missing_keys"])
+    if pooling == "pooler" and (getattr(model, "pooler", None) is None or any(map(_of_pooler, missing))):
+        raise InputError(
+            f"{directory}: has no trained pooler, which the pooling `pooler` (SimCSE's cls) needs; choose another"
+        )
+    missing = [name for name in missing if not _of_pooler(name)]
     if missing:
         raise InputError(f"{directory}: its weights lack {len(missing)} tensors of the encoder, such as {missing[0]}")
     return model  # type: ignore[no-any-return]
+
+
+def _of_pooler(name: str) -> bool:
+    return name.startswith("pooler.")
 
 
 def load_tokenizer(directory: Path) -> Any:

@@ -13,7 +13,7 @@ from biomodels.artifacts import digest_json
 from biomodels.errors import InputError
 from biomodels.storage import sha256
 
-Pooling = Literal["cls", "mean", "mean_all_tok"]
+Pooling = Literal["cls", "mean", "mean_all_tok", "pooler", "mean_top2", "mean_first_last"]
 SPEC_FILE = "encoder.json"
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model")
 WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")
@@ -24,8 +24,11 @@ class EncoderSpec(BaseModel):
     """How token states become one vector.
 
     Attributes:
-        pooling: `cls` takes the first token; `mean` averages over the attention mask; `mean_all_tok` averages over all
-            `max_length` positions, padding included, as SapBERT's mean-token variant does.
+        pooling: `cls` takes the first token's last state; `pooler` puts the model's own dense layer and tanh on it;
+            `mean` averages the last layer over the attention mask; `mean_top2` does so with the mean of the last two
+            layers, `mean_first_last` with the mean of the first and the last transformer layer (not the embeddings
+            beneath); `mean_all_tok` averages over all `max_length` positions, padding included, as SapBERT's
+            mean-token variant does.
         max_length: tokens, special ones included; longer texts are cut.
         normalise: scale vectors to length 1.
         prefix: put before every text ("query: " for E5).
@@ -91,10 +94,17 @@ def read_spec(
     return spec.model_copy(update={key: value for key, value in changes.items() if value is not None})
 
 
+def records_pooling(directory: Path) -> bool:
+    """Say whether a model directory records how it pools, so that `read_spec` need not assume it."""
+    return any((directory / name).is_file() for name in (SPEC_FILE, "modules.json"))
+
+
 def write_spec(directory: Path, spec: EncoderSpec, dimension: int) -> None:
     """Record the pooling for us (`encoder.json`) and for sentence-transformers (`modules.json` and its folders).
 
-    sentence-transformers has no `mean_all_tok`; there such a model is read as `mean`, which gives other vectors.
+    sentence-transformers has no `mean_all_tok`; there such a model is read as `mean`, which gives other vectors. For
+    `pooler`, `mean_top2` and `mean_first_last` only `encoder.json` is written here: their modules hold weights, which
+    `sentences.checkpoints` knows how to write.
     """
 
     def put(name: str, value: Any) -> None:
@@ -103,6 +113,8 @@ def write_spec(directory: Path, spec: EncoderSpec, dimension: int) -> None:
         path.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
     put(SPEC_FILE, spec.model_dump())
+    if spec.pooling in ("pooler", "mean_top2", "mean_first_last"):
+        return
     names = ["Transformer", "Pooling"] + (["Normalize"] if spec.normalise else [])
     folders = ["", "1_Pooling", "2_Normalize"]
     modules = [

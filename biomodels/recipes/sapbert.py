@@ -59,9 +59,9 @@ class SapBert:
     uncut: ClassVar[str | None] = None
 
     def load(self, model: str) -> NameEncoder:
-        """Load the encoder, without BERT's next-sentence pooler: nothing here reads it, so it would decay untrained."""
-        backbone = load_backbone(Path(model), dtype=torch.float32)
-        if isinstance(getattr(backbone, "pooler", None), nn.Module):
+        """Load the encoder; BERT's next-sentence pooler is left out where nothing reads it, since it would decay."""
+        backbone = load_backbone(Path(model), self.spec.pooling, dtype=torch.float32)
+        if self.spec.pooling != "pooler" and isinstance(getattr(backbone, "pooler", None), nn.Module):
             backbone.pooler = cast(nn.Module, None)
         return NameEncoder(Encoder(backbone, self.spec))
 

@@ -1,0 +1,1 @@
+"""Sentences: readers of training sets and of benchmarks, the index of the search tool, checkpoints of SimCSE."""
