@@ -35,6 +35,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from biomodels import storage
 from biomodels.errors import ArtifactError
 
+NEARLY_UNIQUE = frozenset({"name_id", "name", "name_1", "name_2", "text"})
+"""Columns for which Parquet should not look for repeated values: that takes time and makes the file larger."""
+
 MANIFEST = "manifest.json"
 WORK = "_work"
 
@@ -365,7 +368,10 @@ _LOCKS: dict[str, IO[str]] = {}
 
 def write_parquet(table: pa.Table, path: str) -> None:
     """Write a local Parquet file the way all our datasets are written, so that equal tables are equal bytes."""
-    pq.write_table(table, path, compression="zstd", row_group_size=1 << 16, version="2.6")
+    repetitive = [name for name in table.column_names if name not in NEARLY_UNIQUE]  # nested columns have other names
+    pq.write_table(
+        table, path, compression="zstd", row_group_size=1 << 16, version="2.6", use_dictionary=repetitive or False
+    )
 
 
 def batches(artifact: Artifact, columns: list[str] | None = None, prefix: str = "") -> Iterator[pa.RecordBatch]:

@@ -121,7 +121,10 @@ class _Demo:
 
         terminology.main(
             terminology.Config(
-                obo=self.ontology, out=self.path("hpo"), hold_out=self.config.held_out, export_dictionary=True
+                obo=self.ontology,
+                out=self.path("hpo"),
+                hold_out=self.config.held_out,
+                export_dictionary=self.path("hpo/dictionary.txt"),
             )
         )
 
@@ -205,7 +208,7 @@ class _Demo:
         from biomodels.models.spec import model_digest, read_spec, resolve_model
         from ray_jobs.evaluate import linking
 
-        dictionary, queries = self.path("hpo/dictionary/dictionary.txt"), self.path("hpo/heldout/queries.txt")
+        dictionary, queries = self.path("hpo/dictionary.txt"), self.path("hpo/heldout/queries.txt")
         report = self.path(name)
         if storage.exists(report):
             found: dict[str, Any] = storage.read_json(report)

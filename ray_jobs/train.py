@@ -213,7 +213,7 @@ def _pairs_digest(uri: str) -> str:
 
 def _open_pairs(config: Config, builder: ArtifactBuilder) -> Artifact:
     """Open the pairs. A text file is imported into the work area first; its rejected lines are part of the result."""
-    from biomodels.terminology.pairs import import_pairs_text
+    from biomodels.terminology.pairs_import import import_pairs_text
 
     if not storage.is_file(config.pairs):
         return Artifact.open(config.pairs, "pairs")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -33,10 +35,28 @@ def group_numbers(column: pa.ChunkedArray) -> _Ints:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(changes)])
 
 
+def run_starts(*columns: _Ints) -> _Ints:
+    """Return where runs of equal rows start in sorted columns."""
+    if not len(columns[0]):
+        return np.empty(0, dtype=np.int64)
+    changes = np.zeros(len(columns[0]) - 1, dtype=bool)
+    for column in columns:
+        changes |= column[1:] != column[:-1]
+    return np.flatnonzero(np.r_[True, changes])
+
+
+class BuiltNames(NamedTuple):
+    """A part of the names dataset (schema NAMES), each row's normalised name, and how many rows were held out."""
+
+    table: pa.Table
+    strings: pa.Array
+    held_out: int
+
+
 def build_names(
     records: pa.Table, types: pa.Table, normaliser: Normaliser, held_out: _Ints | None = None
-) -> tuple[pa.Table, int]:
-    """Make a part of the names dataset.
+) -> BuiltNames:
+    """Make a part of the names dataset, its rows sorted by `KEY`.
 
     The preferred name of a concept is the one of least rank; among equals the first in the order of `KEY`, so that
     the order of the input's rows does not matter.
@@ -46,9 +66,6 @@ def build_names(
         types: their semantic types (schema TYPES), in any order, repeated or not.
         normaliser: makes the string that `name_id` is the hash of.
         held_out: sorted `fold_id`s of strings that must not occur.
-
-    Returns:
-        The part (schema NAMES), sorted by `KEY`, and how many rows were held out.
 
     Raises:
         InputError: two different normalised strings have one id.
@@ -72,7 +89,7 @@ def build_names(
         "preferred": pa.array(preferred),
         "semantic_types": _types_of(table["concept_id"], concepts, types),
     }
-    return pa.table([columns[name] for name in NAMES.names], schema=NAMES), removed
+    return BuiltNames(pa.table([columns[name] for name in NAMES.names], schema=NAMES), strings, removed)
 
 
 def fold(text: str) -> str:

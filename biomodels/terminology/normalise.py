@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from dataclasses import dataclass
+from itertools import product
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,14 +19,21 @@ class Normaliser:
     """NFC, runs of white space folded to one blank, ends stripped, and case lowered or kept.
 
     Cross-lingual encoders such as XLM-R are case-sensitive and are usually trained with the case kept.
+
+    Attributes:
+        lowercase: lower the case, as `str.lower` does.
+        tidy: NFC and white space; without, names stay apart that differ in these alone, as in SapBERT's recipe.
     """
 
     lowercase: bool = True
+    tidy: bool = True
 
     @property
     def name(self) -> str:
         """The name that manifests carry."""
-        return "nfc-ws-lower" if self.lowercase else "nfc-ws"
+        if self.tidy:
+            return "nfc-ws-lower" if self.lowercase else "nfc-ws"
+        return "lower" if self.lowercase else "verbatim"
 
     @classmethod
     def from_name(cls, name: str) -> Normaliser:
@@ -34,13 +42,15 @@ class Normaliser:
         Raises:
             ValueError: no normaliser has that name.
         """
-        for normaliser in (cls(True), cls(False)):
-            if normaliser.name == name:
-                return normaliser
+        for lowercase, tidy in product((True, False), repeat=2):
+            if cls(lowercase, tidy).name == name:
+                return cls(lowercase, tidy)
         raise ValueError(f"unknown normaliser {name!r}")
 
     def __call__(self, text: str) -> str:
         """Return the normalised form of a name."""
+        if not self.tidy:
+            return text.lower() if self.lowercase else text
         if not text.isascii():
             text = unicodedata.normalize("NFC", text)
         text = " ".join(text.split())
@@ -56,7 +66,11 @@ class Normaliser:
         ASCII names with plain blanks, which most are, need no Python object each.
         """
         values = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
-        plain = pc.and_(pc.string_is_ascii(values), pc.invert(pc.match_substring_regex(values, _UNEVEN)))
+        if not (self.lowercase or self.tidy):
+            return values
+        plain = pc.string_is_ascii(values)
+        if self.tidy:
+            plain = pc.and_(plain, pc.invert(pc.match_substring_regex(values, _UNEVEN)))
         odd = pc.indices_nonzero(pc.invert(plain))
         result = pc.ascii_lower(values) if self.lowercase else values
         if len(odd):

@@ -7,22 +7,19 @@ those under the seed. So the pairs do not depend on the order of the input's row
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from biomodels import storage
-from biomodels.artifacts import Artifact, ArtifactBuilder
-from biomodels.errors import InputError
-from biomodels.schemas import PAIRS, SCHEMA_VERSION
-from biomodels.shuffle import bucket_of, gather, part_bits, spill
-from biomodels.terminology.hashing import UInts, hash_column, hash_strings, mix
-from biomodels.terminology.languages import UNKNOWN_LANGUAGE
-from biomodels.terminology.normalise import Normaliser
-from biomodels.terminology.pairs_text import read_pairs_text
-from biomodels.terminology.rejects import Reject, check_reject_rate, rejects_table
+from biomodels.schemas import PAIRS
+from biomodels.shuffle import bucket_of, gather, spill
+from biomodels.terminology.hashing import UInts, hash_column, mix
+from biomodels.terminology.names import run_starts
 
 ROWS_PER_PART = 65_536
 """About how many pairs a part holds: small enough to be shuffled in memory, large enough to be read fast."""
@@ -35,7 +32,8 @@ PAIRS_AT_ONCE = 1 << 20
 
 SPILLED = PAIRS.append(pa.field("hash", pa.uint64()))
 
-_TEXT_ROWS = 200_000
+EqualNames = Literal["none", "single", "repeated"]
+
 _Ints = npt.NDArray[np.int64]
 _DRAW, _ORDER = 1, 2
 
@@ -103,7 +101,7 @@ def pair_indices(concepts: _Ints, max_pairs: int, seed: int) -> Iterator[tuple[_
     """
     if not len(concepts):
         return
-    starts = np.flatnonzero(np.r_[True, concepts[1:] != concepts[:-1]])
+    starts = run_starts(concepts)
     sizes = np.diff(np.r_[starts, len(concepts)])
     totals = sizes * (sizes - 1) // 2
     whole = (totals <= max_pairs) | (max_pairs == 0)
@@ -144,43 +142,101 @@ def pair_hash(seed: int, concepts: _Ints, name_ids_1: _Ints, name_ids_2: _Ints) 
     return mix(seed, _ORDER, concepts, name_ids_1, name_ids_2)
 
 
-def pairs_of_names(names: pa.Table, normaliser: Normaliser, max_pairs: int, seed: int) -> Iterator[pa.Table]:
+@dataclass(frozen=True)
+class PairRecipe:
+    """What decides which pairs are made of names.
+
+    Attributes:
+        max_pairs: the most pairs of one concept; 0 for no cap.
+        seed: of the choice under the cap, and of the pairs' order.
+        equal_names: "none" makes pairs of different strings only; "single" also pairs the string of a concept that has
+            no other with itself, so that training sees the concept; "repeated" also pairs with itself each string that
+            several rows of the concept bear. Such pairs do not count under the cap.
+    """
+
+    max_pairs: int = 50
+    seed: int = 13
+    equal_names: EqualNames = "none"
+
+
+@dataclass(frozen=True)
+class PairsOfNames:
+    """The pairs of whole concepts, in the making.
+
+    Attributes:
+        counts: `concepts`, `strings` (distinct ones, summed over concepts), `single` (concepts of one string),
+            `combinations` (of different strings, without a cap), `capped` (concepts with more than the cap) and
+            `equal` (pairs of a string with itself).
+        tables: the pairs (schema `SPILLED`), in no particular order, about `PAIRS_AT_ONCE` at a time.
+    """
+
+    counts: dict[str, int]
+    tables: Iterator[pa.Table]
+
+
+def pairs_of_names(names: pa.Table, strings: pa.Array, recipe: PairRecipe) -> PairsOfNames:
     """Make the pairs of whole concepts.
 
     A concept's names are its distinct normalised strings; the first of the rows that bear a string gives its language
     and source. Of two names the one with the smaller id is `name_1`. A pair's source is that of `name_1`.
 
     Args:
-        names: a part of the names dataset, with all rows of each of its concepts.
-        normaliser: the one the part was made with.
-        max_pairs: the most pairs of one concept; 0 for no cap.
-        seed: of the choice and of the order.
-
-    Yields:
-        The pairs (schema `SPILLED`), in no particular order, about `PAIRS_AT_ONCE` at a time.
+        names: rows of the names dataset, with all rows of each of their concepts.
+        strings: each row's normalised name.
+        recipe: which pairs.
     """
     concepts = hash_column(names["concept_id"])
     ids = names["name_id"].to_numpy()
     order = np.lexsort((ids, concepts))
-    fresh = np.r_[True, (np.diff(ids[order]) != 0) | (np.diff(concepts[order]) != 0)] if len(order) else order
-    rows = order[np.flatnonzero(fresh)]
-    names, concepts, ids = names.take(pa.array(rows)).combine_chunks(), concepts[rows], ids[rows]
-    texts = normaliser.column(names["name"])
-    for first, second in _merged(pair_indices(concepts, max_pairs, seed)):
-        one, two = pa.array(first), pa.array(second)
-        yield pa.table(
-            [
+    starts = run_starts(concepts[order], ids[order])
+    borne = np.diff(np.r_[starts, len(order)])
+    rows = order[starts]
+    names, strings = names.take(pa.array(rows)).combine_chunks(), strings.take(pa.array(rows))
+    concepts, ids = concepts[rows], ids[rows]
+    sizes = np.diff(np.r_[run_starts(concepts), len(concepts)])
+    equal = _equal_names(sizes, borne, recipe.equal_names)
+    totals = sizes * (sizes - 1) // 2
+    counts = {
+        "concepts": len(sizes),
+        "strings": len(rows),
+        "single": int((sizes == 1).sum()),
+        "combinations": int(totals.sum()),
+        "capped": int((totals > recipe.max_pairs).sum()) if recipe.max_pairs else 0,
+        "equal": len(equal),
+    }
+    chosen = chain(pair_indices(concepts, recipe.max_pairs, recipe.seed), [(equal, equal)] if len(equal) else [])
+    languages, sources = (names[column].combine_chunks().dictionary_encode() for column in ("language", "source"))
+
+    def tables() -> Iterator[pa.Table]:
+        for first, second in _merged(chosen):
+            one, two = pa.array(first), pa.array(second)
+            columns = [
                 names["concept_id"].take(one),
-                texts.take(one),
-                texts.take(two),
-                names["language"].take(one),
-                names["language"].take(two),
-                names["source"].take(one),
+                strings.take(one),
+                strings.take(two),
+                languages.take(one).dictionary_decode(),
+                languages.take(two).dictionary_decode(),
+                sources.take(one).dictionary_decode(),
                 pa.repeat(pa.scalar(1.0, pa.float32()), len(first)),
-                pair_hash(seed, concepts[first], ids[first], ids[second]),
-            ],
-            schema=SPILLED,
-        )
+                pair_hash(recipe.seed, concepts[first], ids[first], ids[second]),
+            ]
+            yield pa.table(columns, schema=SPILLED)
+
+    return PairsOfNames(counts, tables())
+
+
+def _equal_names(sizes: _Ints, borne: _Ints, which: EqualNames) -> _Ints:
+    """Return the numbers of the strings that pair with themselves.
+
+    Args:
+        sizes: number of strings of each concept.
+        borne: by how many rows each string is borne.
+        which: see `PairRecipe`.
+    """
+    if which == "single":
+        alone: _Ints = (np.cumsum(sizes) - 1)[sizes == 1]
+        return alone
+    return np.flatnonzero(borne > 1) if which == "repeated" else np.empty(0, dtype=np.int64)
 
 
 def spill_pairs(table: pa.Table, uri: str) -> None:
@@ -198,99 +254,16 @@ def gather_part(spills: list[str], part: int, bits: int) -> tuple[pa.Table, int]
     table = gather(spills, part * width, (part + 1) * width, SPILLED)
     hashes = table["hash"].to_numpy()
     order = np.argsort(hashes, kind="stable")
-    if (np.diff(hashes[order]) == 0).any():  # rare: equal pairs, or two pairs with one hash
-        keys = [(name, "ascending") for name in ("hash", *PAIRS.names)]
-        table = table.sort_by(keys)
-        columns = [table[name].to_pylist() for name in ("concept_id", "name_1", "name_2")]
-        rows = list(zip(*columns, strict=True))
-        fresh = [number for number in range(len(rows)) if number == 0 or rows[number] != rows[number - 1]]
-        return table.take(fresh).select(PAIRS.names), len(rows) - len(fresh)
+    if (np.diff(hashes[order]) == 0).any():  # equal pairs, or (rarely) two pairs with one hash
+        table = table.sort_by([(name, "ascending") for name in ("hash", *PAIRS.names)]).combine_chunks()
+        same = np.diff(table["hash"].to_numpy()) == 0
+        for name in ("concept_id", "name_1", "name_2"):
+            values = table[name].combine_chunks()
+            same &= pc.equal(values.slice(1), values.slice(0, len(values) - 1)).to_numpy(zero_copy_only=False)
+        return table.filter(pa.array(np.r_[True, ~same])).select(PAIRS.names).combine_chunks(), int(same.sum())
     return table.take(pa.array(order)).select(PAIRS.names).combine_chunks(), 0
 
 
 def part_name(part: int) -> str:
     """Return the file name of a part of a dataset."""
     return f"part-{part:05d}.parquet"
-
-
-def import_pairs_text(
-    uri: str, out: str, *, seed: int = 13, lowercase: bool = True, max_reject_rate: float = 0.01
-) -> Artifact:
-    """Make a pairs artifact of a text file of `id||name_1||name_2` lines, in the same shuffled order as the shard job.
-
-    Names are normalised. Pairs of equal names and repeated pairs (in either direction) are dropped and counted in the
-    facts. The text form names no language and no source: they become "und" and "". Running it again on a finished
-    artifact only opens it.
-
-    Raises:
-        InputError: the file holds no pair.
-        RejectRateError: more lines were malformed than `max_reject_rate` allows.
-        ArtifactError: `out` holds something else.
-    """
-    normalise = Normaliser(lowercase)
-    config = {"normaliser": normalise.name, "seed": seed}
-    builder = ArtifactBuilder.begin(
-        out, "pairs", config=config, inputs={"text": storage.sha256(uri)}, schema_version=SCHEMA_VERSION
-    )
-    if builder.finished is None:
-        _import(builder, uri, normalise, seed, max_reject_rate)
-    return Artifact.open(out, "pairs")
-
-
-def _import(builder: ArtifactBuilder, uri: str, normalise: Normaliser, seed: int, max_reject_rate: float) -> None:
-    rejects: list[Reject] = []
-    spills: list[str] = []
-    lines = identical = kept = 0
-    rows = read_pairs_text(uri)
-    while chunk := list(islice(rows, _TEXT_ROWS)):
-        lines += len(chunk)
-        rejects += [row for row in chunk if isinstance(row, Reject)]
-        named = [(row[0], normalise(row[1]), normalise(row[2])) for row in chunk if not isinstance(row, Reject)]
-        pairs = [row for row in named if row[1] != row[2]]
-        identical += len(named) - len(pairs)
-        kept += len(pairs)
-        spills.append(builder.work("spill", f"{len(spills):05d}.arrow"))
-        spill_pairs(_oriented(pairs, seed), spills[-1])
-    check_reject_rate(len(rejects), lines, max_reject_rate, rejects)
-    if not kept:
-        raise InputError.at(uri, None, "holds no pair of different names", "each line must be id||name_1||name_2")
-    bits = part_bits(kept, ROWS_PER_PART, MOST_BITS)
-    total = 0
-    for part in range(1 << bits):
-        entry = builder.kept(part_name(part))
-        if entry is None:
-            table, _ = gather_part(spills, part, bits)
-            entry = builder.publish_table(part_name(part), table)
-        total += entry.rows or 0
-    if rejects:
-        builder.publish_table("rejects/rejects.parquet", rejects_table(rejects))
-    builder.commit(
-        {
-            "pairs": total,
-            "normaliser": normalise.name,
-            "rejects": len(rejects),
-            "dropped": {"identical": identical, "duplicate": kept - total},
-        }
-    )
-
-
-def _oriented(pairs: list[tuple[str, str, str]], seed: int) -> pa.Table:
-    """Return imported pairs as `SPILLED` rows, the name with the smaller id first."""
-    ids_1, ids_2 = hash_strings(row[1] for row in pairs), hash_strings(row[2] for row in pairs)
-    concepts = hash_strings(row[0] for row in pairs)
-    swap = (ids_1 > ids_2).tolist()
-    names = [(b, a) if swapped else (a, b) for (_, a, b), swapped in zip(pairs, swap, strict=True)]
-    count = len(pairs)
-    return pa.table(
-        {
-            "concept_id": pa.array([row[0] for row in pairs], pa.string()),
-            "name_1": pa.array([first for first, _ in names], pa.string()),
-            "name_2": pa.array([second for _, second in names], pa.string()),
-            "language_1": pa.repeat(UNKNOWN_LANGUAGE, count),
-            "language_2": pa.repeat(UNKNOWN_LANGUAGE, count),
-            "source": pa.repeat("", count),
-            "weight": pa.repeat(pa.scalar(1.0, pa.float32()), count),
-            "hash": pair_hash(seed, concepts, np.minimum(ids_1, ids_2), np.maximum(ids_1, ids_2)),
-        },
-        schema=SPILLED,
-    )

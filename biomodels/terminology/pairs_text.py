@@ -1,65 +1,109 @@
-"""Synonym pairs as text, one `id||name_1||name_2` a line: the form that SapBERT's training code reads."""
+"""Pairs as text: `id||name_1||name_2` lines, which SapBERT's training code reads, and bilingual title pairs."""
 
 from __future__ import annotations
 
-import codecs
-from collections.abc import Iterable, Iterator
-from typing import IO
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import IO, Literal
 
-from biomodels import storage
 from biomodels.artifacts import Artifact, batches
+from biomodels.terminology.blocks import Block
+from biomodels.terminology.double_bar import SEPARATOR, write_lines
+from biomodels.terminology.languages import UNKNOWN_LANGUAGE
+from biomodels.terminology.normalise import Normaliser
 from biomodels.terminology.rejects import Reject
 
-SEPARATOR = "||"
+
+@dataclass
+class PairRows:
+    """The content of a block: `(concept_id, name_1, name_2)` of each sound line, and rejects."""
+
+    rows: list[tuple[str, str, str]] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
 
 
-def read_pairs_text(uri: str) -> Iterator[tuple[str, str, str] | Reject]:
-    """Yield `(concept_id, name_1, name_2)` of each line, or a `Reject` for a line that has no such form.
+@dataclass(frozen=True)
+class PairsTextFormat:
+    """A file of `id||name_1||name_2` lines. It names no language."""
 
-    Blank lines are skipped and white space around a field is dropped. A name that holds `||` cannot be told from two
-    fields, so its line is rejected, as are empty fields and undecodable bytes.
+    normaliser: Normaliser
+    languages: tuple[str, str] = (UNKNOWN_LANGUAGE, UNKNOWN_LANGUAGE)
+
+    def parse(self, block: Block, file: str) -> PairRows:
+        """Parse whole lines, and normalise the names.
+
+        Blank lines are skipped and white space around a field is dropped. A name that holds `||` cannot be told from
+        two fields, so its line is rejected, as are empty fields and undecodable bytes.
+        """
+        return _parse_lines(block, file, self._row)
+
+    def _row(self, line: str, number: int) -> tuple[str, str, str] | str:
+        fields = [part.strip() for part in line.split(SEPARATOR)]
+        if len(fields) != 3:
+            return f"has {len(fields)} fields around '||' where 3 are needed"
+        if not all(fields):
+            return f"has an empty {('concept id', 'first name', 'second name')[fields.index('')]}"
+        return fields[0], self.normaliser(fields[1]), self.normaliser(fields[2])
+
+
+@dataclass(frozen=True)
+class TitlesFormat:
+    """A file of bilingual pairs: the two titles of a Wikipedia article, or a word and its translation as in MUSE.
+
+    A line holds two texts around a tab, or two words around white space.
+
+    Attributes:
+        normaliser: of the texts.
+        languages: of the first and the second text, in ISO codes.
+        concepts: "text" makes one concept of all lines with the same first text, so that a word's translations are
+            not pushed apart; "line" makes one of each line, as in SapBERT's own files.
     """
-    with storage.open_input(uri) as stream:
-        for number, line in enumerate(_lines(stream), start=1):
-            if not line.strip():
-                continue
-            try:
-                fields = [field.strip() for field in line.decode("utf-8").split(SEPARATOR)]
-            except UnicodeDecodeError as error:
-                yield Reject.of(uri, number, f"is not UTF-8 at byte {error.start + 1}", line)
-                continue
-            if len(fields) != 3:
-                yield Reject.of(uri, number, f"has {len(fields)} fields around '||' where 3 are needed", line)
-            elif not all(fields):
-                empty = ("concept id", "first name", "second name")[fields.index("")]
-                yield Reject.of(uri, number, f"has an empty {empty}", line)
-            else:
-                yield fields[0], fields[1], fields[2]
+
+    normaliser: Normaliser
+    languages: tuple[str, str]
+    concepts: Literal["text", "line"] = "text"
+
+    def parse(self, block: Block, file: str) -> PairRows:
+        """Parse whole lines, and normalise the texts; blank lines are skipped.
+
+        Rejected are undecodable lines, lines without a tab that are not two words, and those with more than one tab or
+        an empty side.
+        """
+        return _parse_lines(block, file, self._row)
+
+    def _row(self, line: str, number: int) -> tuple[str, str, str] | str:
+        texts = [part.strip() for part in line.split("\t")] if "\t" in line else line.split()
+        if "\t" not in line and len(texts) != 2:
+            words = "one word" if len(texts) == 1 else f"{len(texts)} words"
+            return f"has {words} and no tab where two words or two texts around a tab are needed"
+        if len(texts) != 2 or not all(texts):
+            return f"has {len(texts)} columns, {texts.count('')} of them empty, where 2 texts are needed"
+        first, second = map(self.normaliser, texts)
+        return f"{'-'.join(self.languages)}:{first if self.concepts == 'text' else number}", first, second
 
 
-def write_pairs_text(pairs: Artifact, sink: IO[bytes]) -> int:
-    """Write a pairs artifact as text; return the number of lines.
+def write_pairs_text(pairs: Artifact, sink: IO[bytes]) -> tuple[int, int]:
+    """Write a pairs artifact as text; see `write_lines`.
 
-    A pair whose concept id or name holds `||` has no text form and is left out.
+    Returns:
+        How many lines were written, and how many pairs have no such form.
     """
-    written = 0
-    for batch in batches(pairs, ["concept_id", "name_1", "name_2"], prefix="part-"):
-        rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        lines = [SEPARATOR.join(row) for row in rows if not any(SEPARATOR in field for field in row)]
-        sink.write("".join(line + "\n" for line in lines).encode())
-        written += len(lines)
-    return written
+    columns = ["concept_id", "name_1", "name_2"]
+    return write_lines((batch.columns for batch in batches(pairs, columns, prefix="part-")), sink)
 
 
-def _lines(stream: IO[bytes]) -> Iterable[bytes]:
-    """Split a binary stream at LF alone, dropping a byte-order mark at its start."""
-    rest = b""
-    first = True
-    while chunk := stream.read(storage.CHUNK_BYTES):
-        if first:
-            chunk = chunk.removeprefix(codecs.BOM_UTF8)
-            first = False
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield from lines
-    if rest:
-        yield rest
+def _parse_lines(block: Block, file: str, row: Callable[[str, int], tuple[str, str, str] | str]) -> PairRows:
+    """Parse lines by `row`, which returns the row or what is wrong with the line."""
+    found = PairRows()
+    for number, raw in enumerate(block.data.split(b"\n"), start=block.first_line):
+        if not raw.strip():
+            continue
+        try:
+            parsed = row(raw.decode("utf-8").removesuffix("\r"), number)
+        except UnicodeDecodeError as error:
+            parsed = f"is not UTF-8 at byte {error.start + 1}"
+        if isinstance(parsed, str):
+            found.rejects.append(Reject.of(file, number, parsed, raw))
+        else:
+            found.rows.append(parsed)
+    return found

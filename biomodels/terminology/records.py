@@ -29,6 +29,9 @@ RECORDS = pa.schema(
 
 TYPES = pa.schema([("concept_id", pa.string()), ("semantic_type", pa.string())])
 
+RELATIONS = pa.schema([("concept_id", pa.string()), ("head", pa.string()), ("line", pa.int64())])
+"""One row per relation that lets the concept `head` borrow the names of `concept_id`, and its line in the file."""
+
 
 @dataclass(frozen=True)
 class Parsed:
@@ -36,12 +39,16 @@ class Parsed:
 
     records: pa.Table = field(default_factory=RECORDS.empty_table)
     types: pa.Table = field(default_factory=TYPES.empty_table)
+    relations: pa.Table = field(default_factory=RELATIONS.empty_table)
+    passed_over: int = 0
+    """Rows of kinds that are not asked for."""
     rejects: list[Reject] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
         """Number of rows read, rejected ones included."""
-        return int(self.records.num_rows + self.types.num_rows) + len(self.rejects)
+        tables = (self.records, self.types, self.relations)
+        return sum(int(table.num_rows) for table in tables) + self.passed_over + len(self.rejects)
 
 
 class SourceFormat(Protocol):

@@ -76,7 +76,7 @@ def _find(spilled: SpilledNames, spills: list[str], seed: int, item: Item) -> It
     uri = spills[item["part"]]
     if not storage.exists(uri):
         names, _ = spilled.build(item["part"], _WHITE_SPACE, None)
-        table = candidates(names, seed)
+        table = candidates(names.table, seed)
         spill(table, bucket_of(table["hash"].to_numpy(), _BITS), _BITS, uri)
     return {}
 

@@ -14,12 +14,13 @@ import pyarrow as pa
 from biomodels import storage
 from biomodels.artifacts import ArtifactBuilder, canonical_json
 from biomodels.shuffle import gather, part_bits
-from biomodels.terminology.names import MOST_BITS, ROWS_PER_PART, build_names, fold_ids
+from biomodels.terminology.names import MOST_BITS, ROWS_PER_PART, BuiltNames, build_names, fold_ids
 from biomodels.terminology.normalise import Normaliser
 from biomodels.terminology.pairs import part_name
 from biomodels.terminology.records import RECORDS, TYPES
 from ray_jobs.fan_out import Item, fan_out
 from ray_jobs.progress import bar
+from ray_jobs.shard.homonym_parts import find_homonyms, spill_bearers
 from ray_jobs.shard.pair_parts import PairSpills
 from ray_jobs.shard.source_blocks import BlockSummary
 
@@ -49,12 +50,15 @@ class SpilledNames:
         """The numbers of the parts."""
         return range(1 << self.bits)
 
-    def build(self, part: int, normaliser: Normaliser, held_out: npt.NDArray[np.int64] | None) -> tuple[pa.Table, Any]:
-        """Make one part (schema NAMES) and its counts."""
+    def build(
+        self, part: int, normaliser: Normaliser, held_out: npt.NDArray[np.int64] | None
+    ) -> tuple[BuiltNames, Any]:
+        """Make one part and its counts."""
         width = 1 << (MOST_BITS - self.bits)
         buckets = part * width, (part + 1) * width
         records = gather(self.records, *buckets, RECORDS)
-        table, removed = build_names(records, gather(self.types, *buckets, TYPES), normaliser, held_out)
+        built = build_names(records, gather(self.types, *buckets, TYPES), normaliser, held_out)
+        table, removed = built.table, built.held_out
         counts = {
             "names": table.num_rows,
             "concepts": int(np.sum(table["preferred"].to_numpy(zero_copy_only=False))),
@@ -62,7 +66,7 @@ class SpilledNames:
             "languages": _counts(table["language"]),
             "sources": _counts(table["source"]),
         }
-        return table, counts
+        return built, counts
 
 
 def make_parts(
@@ -89,7 +93,8 @@ def make_parts(
                 else:
                     total["plain"][key] += value
     plain = total.pop("plain")
-    return {**plain, **{key: dict(value) for key, value in total.items()}}
+    homonyms = find_homonyms(builder, spilled.bits)
+    return {**plain, **{key: dict(value) for key, value in total.items()}, "homonyms": homonyms}
 
 
 def _make_part(builder: ArtifactBuilder, spilled: SpilledNames, pairs: PairSpills, folds: str, item: Item) -> Item:
@@ -98,10 +103,12 @@ def _make_part(builder: ArtifactBuilder, spilled: SpilledNames, pairs: PairSpill
         kept: Item = storage.read_json(stats)
         return kept
     held_out = np.frombuffer(storage.read_bytes(folds), dtype=np.int64)
-    table, counts = spilled.build(item["part"], pairs.normaliser, held_out)
+    built, counts = spilled.build(item["part"], pairs.normaliser, held_out)
+    counts["entries"] = spill_bearers(builder, item["part"], built)
     storage.publish_bytes(canonical_json(counts), stats)  # before the ledger's entry, so that a kept part has counts
-    entry = builder.publish_table(path, table)
-    pairs.spill(item["part"], entry.sha256, table)
+    entry = builder.publish_table(path, built.table)
+    if pairs.tradenames is None:
+        pairs.spill(item["part"], entry.sha256, built.table, built.strings)
     return counts  # type: ignore[no-any-return]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -13,22 +14,28 @@ from biomodels.artifacts import WORK, Artifact, ArtifactBuilder, canonical_json
 from biomodels.schemas import SCHEMA_VERSION
 from biomodels.shuffle import part_bits
 from biomodels.terminology.normalise import Normaliser
-from biomodels.terminology.pairs import MOST_BITS, ROWS_PER_PART, gather_part, pairs_of_names, part_name, spill_pairs
+from biomodels.terminology.pairs import (
+    MOST_BITS,
+    ROWS_PER_PART,
+    PairRecipe,
+    gather_part,
+    pairs_of_names,
+    part_name,
+    spill_pairs,
+)
+from biomodels.terminology.tradenames import NAME_COLUMNS
 from ray_jobs.fan_out import Item, fan_out
 from ray_jobs.progress import bar
-
-COLUMNS = ["concept_id", "name_id", "name", "language", "source"]
-"""What pairs are made of."""
-
+from ray_jobs.shard.tradename_parts import BorrowedNames, TradenameSource, borrow_names
 
 MARK = "finished.json"
 
 
 class Spilled(NamedTuple):
-    """How much was spilled from a part of the names."""
+    """What was spilled from a part of the names: so many files, and counts of pairs, concepts and so on."""
 
-    pairs: int
     files: int
+    counts: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -36,13 +43,14 @@ class PairSpills:
     """Pairs by parts of the names dataset, spilled in the work area of the pairs artifact at `out`.
 
     A spill says which content of which part it was made from, so that only what fits is used. The task that makes a
-    part of the names spills its pairs too, while it has the table; only what is missing is made later.
+    part of the names spills its pairs too, while it has the table; only what is missing is made later. Where concepts
+    borrow trade names, all pairs are made later, since the names of other parts are needed.
     """
 
     out: str
     normaliser: Normaliser
-    max_pairs: int
-    seed: int
+    recipe: PairRecipe
+    tradenames: TradenameSource | None = None
 
     def uris(self, part: int, files: int) -> list[str]:
         """Return where the pairs of a part lie, in so many spill files."""
@@ -54,45 +62,64 @@ class PairSpills:
         if not storage.exists(mark):
             return None
         found = storage.read_json(mark)
-        return Spilled(found["pairs"], found["files"]) if found["made_from"] == self._made_from(sha256) else None
+        return Spilled(found["files"], found["counts"]) if found["made_from"] == self._made_from(sha256) else None
 
-    def spill(self, part: int, sha256: str, names: pa.Table) -> Spilled:
-        """Spill the pairs of a part, whose file has this SHA-256."""
+    def spill(self, part: int, sha256: str, names: pa.Table, strings: pa.Array) -> Spilled:
+        """Spill the pairs of a part, whose file has this SHA-256.
+
+        Args:
+            part: its number.
+            sha256: of its file.
+            names: its rows, and those that its concepts borrow.
+            strings: each row's normalised name.
+        """
+        made = pairs_of_names(names, strings, self.recipe)
         pairs = files = 0
-        for table in pairs_of_names(names.select(COLUMNS), self.normaliser, self.max_pairs, self.seed):
+        for table in made.tables:
             pairs, files = pairs + table.num_rows, files + 1
             spill_pairs(table, self.uris(part, files)[-1])
-        mark = {"pairs": pairs, "files": files, "made_from": self._made_from(sha256)}
+        counts = {"pairs": pairs, **made.counts}
+        mark = {"files": files, "counts": counts, "made_from": self._made_from(sha256)}
         storage.publish_bytes(canonical_json(mark), storage.join(self._folder(part), MARK))
-        return Spilled(pairs, files)
+        return Spilled(files, counts)
+
+    def config(self) -> dict[str, Any]:
+        """Return what decides the pairs of a names artifact, the MRREL file apart."""
+        return asdict(self.recipe) | {"tradenames": self.tradenames.mode if self.tradenames else None}
 
     def _folder(self, part: int) -> str:
         return storage.join(self.out, WORK, "spill", f"{part:05d}")
 
-    def _made_from(self, sha256: str) -> list[str | int]:
-        return [sha256, self.max_pairs, self.seed]
+    def _made_from(self, sha256: str) -> list[Any]:
+        return [sha256, self.config(), self.tradenames.digest if self.tradenames else None]
 
 
 def make_pairs(names: Artifact, spills: PairSpills) -> Artifact:
     """Make the pairs artifact of a names artifact; finished work is kept."""
-    config = {"max_pairs": spills.max_pairs, "seed": spills.seed}
+    inputs = {"names": names.digest} | ({"mrrel": spills.tradenames.digest} if spills.tradenames else {})
     builder = ArtifactBuilder.begin(
-        spills.out, "pairs", config=config, inputs={"names": names.digest}, schema_version=SCHEMA_VERSION
+        spills.out, "pairs", config=spills.config(), inputs=inputs, schema_version=SCHEMA_VERSION
     )
     if builder.finished is not None:
         return Artifact.open(spills.out, "pairs")
     parts = names.files("part-")
     spilled = {part: spills.kept(part, entry.sha256) for part, entry in enumerate(parts)}
+    borrowed = borrow_names(names, builder, spills.tradenames) if spills.tradenames else None
     missing = [{"part": part} for part, found in spilled.items() if found is None]
     if missing:
         with bar("choosing pairs", sum(parts[item["part"]].rows or 0 for item in missing), "names") as progress:
-            for result in fan_out(partial(_spill_part, names, spills), missing):
-                spilled[result["part"]] = Spilled(result["pairs"], result["files"])
+            for result in fan_out(partial(_spill_part, names, spills, borrowed), missing):
+                spilled[result["part"]] = Spilled(result["files"], result["counts"])
                 progress.update(result["names"])
     found = {part: known for part, known in spilled.items() if known is not None}
-    pairs = sum(known.pairs for known in found.values())
-    _shuffle(builder, [uri for part, known in found.items() for uri in spills.uris(part, known.files)], pairs)
-    builder.commit({"pairs": pairs, "normaliser": spills.normaliser.name})
+    counts: Counter[str] = Counter()
+    for known in found.values():
+        counts.update(known.counts)
+    _shuffle(builder, [uri for part, known in found.items() for uri in spills.uris(part, known.files)], counts["pairs"])
+    facts: dict[str, Any] = {**counts, "normaliser": spills.normaliser.name}
+    if borrowed is not None:
+        facts["tradenames"] = borrowed.facts
+    builder.commit(facts)
     return Artifact.open(spills.out, "pairs")
 
 
@@ -107,11 +134,14 @@ def _shuffle(builder: ArtifactBuilder, uris: list[str], pairs: int) -> None:
             progress.update(counts["pairs"])
 
 
-def _spill_part(names: Artifact, spills: PairSpills, item: Item) -> Item:
+def _spill_part(names: Artifact, spills: PairSpills, borrowed: BorrowedNames | None, item: Item) -> Item:
     entry = names.files("part-")[item["part"]]
-    table = names.read_table(entry, COLUMNS)
-    found = spills.spill(item["part"], entry.sha256, table)
-    return {"part": item["part"], "pairs": found.pairs, "files": found.files, "names": table.num_rows}
+    table = names.read_table(entry, list(NAME_COLUMNS))
+    rows = table.num_rows
+    if borrowed is not None:
+        table = pa.concat_tables([table, borrowed.of_part(item["part"])])
+    found = spills.spill(item["part"], entry.sha256, table, spills.normaliser.column(table["name"]))
+    return {"part": item["part"], "files": found.files, "counts": found.counts, "names": rows}
 
 
 def _shuffle_part(builder: ArtifactBuilder, uris: list[str], bits: int, item: Item) -> Item:

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from biomodels import storage
-from biomodels.artifacts import canonical_json, write_parquet
-from biomodels.errors import BiomodelsError
+from biomodels.artifacts import ArtifactBuilder, canonical_json, write_parquet
+from biomodels.errors import BiomodelsError, InputError
 from biomodels.schemas import REJECTS
 from biomodels.shuffle import bucket_of, spill
 from biomodels.terminology.blocks import Block, read_blocks
@@ -24,7 +24,7 @@ from biomodels.terminology.filters import NameFilter
 from biomodels.terminology.hashing import hash_column, mix
 from biomodels.terminology.names import MOST_BITS
 from biomodels.terminology.records import SourceFormat
-from biomodels.terminology.rejects import EXAMPLES, Reject, rejects_table
+from biomodels.terminology.rejects import EXAMPLES, Reject, check_reject_rate, rejects_table
 from ray_jobs.fan_out import Item, cluster_cpus, failure, fan_out_streams
 from ray_jobs.progress import bar
 
@@ -33,6 +33,9 @@ MOST_READERS = 8
 
 ALONE_BYTES = 1 << 20
 """A file smaller than this is left to one task."""
+
+
+REJECTS_FILE = "rejects/rejects.parquet"
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ class BlockSummary:
     removed: dict[str, int] = field(default_factory=dict)
     records: str | None = None
     types: str | None = None
+    relations: str | None = None
     rejected: int = 0
     rejects: str | None = None
     examples: list[Reject] = field(default_factory=list)
@@ -106,14 +110,32 @@ def parse_sources(plan: Plan) -> list[BlockSummary]:
     return summaries
 
 
-def read_rejects(summaries: list[BlockSummary], work: str) -> pa.Table:
-    """Return all rejects (schema REJECTS), in the order of file and line."""
+def check_rejects(plan: Plan, summaries: list[BlockSummary], max_reject_rate: float) -> None:
+    """Stop if too many rows of a source were unusable, or all.
+
+    Raises:
+        RejectRateError: more than `max_reject_rate` allows.
+        InputError: a source holds no usable row.
+    """
+    for number, source in enumerate(plan.sources):
+        mine = [summary for summary in summaries if summary.source == number]
+        rows, rejected = sum(item.rows for item in mine), sum(item.rejected for item in mine)
+        check_reject_rate(rejected, rows, max_reject_rate, [example for item in mine for example in item.examples])
+        if rows == rejected:
+            raise InputError.at(source.uri, None, "holds no usable row", f"check that it is what --{source.role} needs")
+
+
+def publish_rejects(builder: ArtifactBuilder, summaries: list[BlockSummary], work: str) -> int:
+    """Publish all rejects (schema REJECTS) in the order of file and line, if there are any; return how many."""
     tables = [REJECTS.empty_table()]
     for summary in summaries:
         if summary.rejects is not None:
             files, path = storage.filesystem(storage.join(work, summary.rejects))
             tables.append(pq.read_table(path, filesystem=files))
-    return pa.concat_tables(tables).sort_by([(name, "ascending") for name in ("file", "line", "reason")])
+    rejects = pa.concat_tables(tables).sort_by([(name, "ascending") for name in ("file", "line", "reason")])
+    if rejects.num_rows and builder.kept(REJECTS_FILE) is None:
+        builder.publish_table(REJECTS_FILE, rejects)
+    return int(rejects.num_rows)
 
 
 def _parse(plan: Plan, done: list[BlockSummary]) -> Iterator[BlockSummary]:
@@ -156,7 +178,7 @@ def _spill_block(plan: Plan, number: int, block: Block) -> BlockSummary:
     parsed = source.form.parse(block, source.uri)
     records, removed = plan.chosen.apply(parsed.records)
     paths = {}
-    for kind, table in (("records", records), ("types", parsed.types)):
+    for kind, table in (("records", records), ("types", parsed.types), ("relations", parsed.relations)):
         if table.num_rows:
             paths[kind] = f"{name}.{kind}.arrow"
             spill(table, bucket_of(mix(hash_column(table["concept_id"])), MOST_BITS), MOST_BITS, plan.path(paths[kind]))

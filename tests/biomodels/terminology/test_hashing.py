@@ -12,9 +12,9 @@ TEXTS = st.lists(st.one_of(st.text(max_size=8), st.text(" \t\x1c\x85\xa0aBİß-"
 
 
 @settings(deadline=None)
-@given(texts=TEXTS, lowercase=st.booleans())
-def test_columns_equal_single_strings(texts, lowercase):
-    normaliser = Normaliser(lowercase)
+@given(texts=TEXTS, lowercase=st.booleans(), tidy=st.booleans())
+def test_columns_equal_single_strings(texts, lowercase, tidy):
+    normaliser = Normaliser(lowercase, tidy)
     assert normaliser.column(pa.array(texts, pa.string())).to_pylist() == [normaliser(text) for text in texts]
     column = pa.chunked_array([pa.array(texts, pa.string())] * 2)
     assert hash_column(column).tolist() == [name_id(text) for text in texts * 2]

@@ -23,6 +23,8 @@ from biomodels.terminology.normalise import Normaliser, keyed_hash, name_id
 def test_examples(text: str, lowered: str, kept: str):
     assert Normaliser(lowercase=True)(text) == lowered
     assert Normaliser(lowercase=False)(text) == kept
+    assert Normaliser(lowercase=True, tidy=False)(text) == text.lower()
+    assert Normaliser(lowercase=False, tidy=False)(text) == text
 
 
 @given(st.text(), st.booleans())
@@ -31,9 +33,10 @@ def test_a_normal_form_stays_as_it_is(text: str, lowercase: bool):
     assert normaliser(normaliser(text)) == normaliser(text)
 
 
-@given(st.booleans())
-def test_a_normaliser_is_found_by_its_name(lowercase: bool):
-    assert Normaliser.from_name(Normaliser(lowercase).name) == Normaliser(lowercase)
+@given(st.booleans(), st.booleans())
+def test_a_normaliser_is_found_by_its_name(lowercase: bool, tidy: bool):
+    normaliser = Normaliser(lowercase, tidy)
+    assert Normaliser.from_name(normaliser.name) == normaliser
 
 
 def test_an_unknown_normaliser_is_refused():

@@ -4,6 +4,7 @@ import io
 import random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 from biomodels.artifacts import Artifact
 from biomodels.errors import InputError, RejectRateError
 from biomodels.terminology import pairs
-from biomodels.terminology.pairs import choose_pairs, import_pairs_text, pair_indices
-from biomodels.terminology.pairs_text import read_pairs_text, write_pairs_text
-from biomodels.terminology.rejects import Reject
+from biomodels.terminology.blocks import Block
+from biomodels.terminology.normalise import Normaliser
+from biomodels.terminology.pairs import choose_pairs, pair_indices
+from biomodels.terminology.pairs_import import draw, import_pairs_text, oriented
+from biomodels.terminology.pairs_text import PairsTextFormat, TitlesFormat, write_pairs_text
 
 
 @settings(max_examples=60, deadline=None)
@@ -67,15 +70,48 @@ def test_pairs_do_not_depend_on_how_many_are_held_at_once(monkeypatch, max_pairs
     assert max(len(first) for first, _ in pair_indices(np.array(concepts), max_pairs, 1)) <= 64
 
 
-def test_text_rows_and_rejects(tmp_path):
-    path = tmp_path / "pairs.txt"
-    path.write_bytes(b"\xef\xbb\xbfC1||a||b\r\n\nC2||a||b||c\nC3||a|| \n||a||b\nC4||a\nC5||\xff||b\nC6||x || y")
-    rows = list(read_pairs_text(str(path)))
-    assert [row for row in rows if not isinstance(row, Reject)] == [("C1", "a", "b"), ("C6", "x", "y")]
-    rejects = [row for row in rows if isinstance(row, Reject)]
-    assert [(item.file, item.line) for item in rejects] == [("pairs.txt", line) for line in (3, 4, 5, 6, 7)]
-    reasons = ["4 fields", "empty second name", "empty concept id", "2 fields", "not UTF-8"]
+def check_rejects(rejects, lines, reasons):
+    assert [(item.file, item.line) for item in rejects] == [("pairs.txt", line) for line in lines]
     assert all(reason in item.reason for reason, item in zip(reasons, rejects, strict=True))
+
+
+def test_text_rows_and_rejects():
+    data = b"C1||A||b\r\n\nC2||a||b||c\nC3||a|| \n||a||b\nC4||a\nC5||\xff||b\nC6||x || y"
+    found = PairsTextFormat(Normaliser()).parse(Block(0, 11, data), "dir/pairs.txt")
+    assert found.rows == [("C1", "a", "b"), ("C6", "x", "y")]
+    reasons = ["4 fields", "empty second name", "empty concept id", "2 fields", "not UTF-8"]
+    check_rejects(found.rejects, (13, 14, 15, 16, 17), reasons)
+
+
+def test_titles_around_tabs_or_spaces():
+    data = b"the die\nThe\tder\r\nHeart  Attack\tInfarkt\n\nutc UTC\na b c\nalone\nx\t\nx\ty\tz\n" + b"x \xff"
+    block = Block(0, 5, data)
+    found = TitlesFormat(Normaliser(), ("en", "de")).parse(block, "dir/pairs.txt")
+    assert found.rows == [
+        *(("en-de:the", "the", "die"), ("en-de:the", "the", "der")),
+        *(("en-de:heart attack", "heart attack", "infarkt"), ("en-de:utc", "utc", "utc")),
+    ]
+    reasons = ["3 words and no tab", "one word and no tab", "2 columns, 1 of them empty", "3 columns", "not UTF-8"]
+    check_rejects(found.rejects, range(10, 15), reasons)
+    cased = TitlesFormat(Normaliser(False), ("en", "de"), "line").parse(block, "x").rows
+    assert [row[0] for row in cased] == ["en-de:5", "en-de:6", "en-de:7", "en-de:9"] and cased[1][1] == "The"
+
+
+def test_weights_are_numbers_of_copies_on_average():
+    rows = [(f"C{n // 3}", f"a{n}", f"b{n}") for n in range(6000)]
+    table = oriented(rows, ("en", "de"), seed=1)
+    assert all((row["language_1"] == "en") == (row["name_1"][0] == "a") for row in table.to_pylist())
+    copies = {}
+    for weight in (0.25, 1.0, 2.3):
+        drawn = draw(table, weight, seed=5)
+        assert len(set(drawn["hash"].to_pylist())) == len(drawn)
+        assert abs(len(drawn) - weight * 6000) < 5 * np.sqrt(6000 / 4)
+        assert set(drawn["weight"].to_pylist()) == {1.0}
+        copies[weight] = set(drawn["hash"].to_pylist())
+    assert copies[0.25] < copies[1.0] == set(table["hash"].to_pylist()) < copies[2.3]
+    assert set(draw(table, 0.25, seed=6)["hash"].to_pylist()) != copies[0.25]
+    heavy = table.set_column(6, "weight", pa.array([2.0, *[0.0] * 5999], pa.float32()))
+    assert draw(heavy, 1.5, seed=1)["name_1"].to_pylist() == [table["name_1"][0].as_py()] * 3
 
 
 def test_import_is_shuffled_without_duplicates_and_independent_of_line_order(tmp_path):
@@ -91,7 +127,7 @@ def test_import_is_shuffled_without_duplicates_and_independent_of_line_order(tmp
     assert outs[0].facts["pairs"] == 1000
     assert outs[0].facts["dropped"] == {"identical": 1, "duplicate": 1}
     sink = io.BytesIO()
-    assert write_pairs_text(outs[0], sink) == 1000
+    assert write_pairs_text(outs[0], sink) == (1000, 0)
     written = sink.getvalue().decode().splitlines()
     assert written != sorted(written)
     assert {frozenset(line.split("||")) for line in written} == {

@@ -1,5 +1,9 @@
 """The job on Ray: equal bytes however the work is cut, resume, held-out synonyms, rejects, and every format."""
 
+import collections
+import gzip
+import itertools
+import json
 import random
 from pathlib import Path
 
@@ -9,6 +13,7 @@ from biomodels import storage
 from biomodels.artifacts import Artifact
 from biomodels.errors import ArtifactError, InputError, RejectRateError, UsageError
 from biomodels.terminology.names import fold
+from biomodels.terminology.normalise import name_id
 from ray_jobs.command import load, user_error
 from ray_jobs.shard import name_parts, pair_parts, source_blocks
 from ray_jobs.shard.terminology import Config, main
@@ -19,7 +24,7 @@ CONCEPTS = 400
 
 
 def rows(seed=0):
-    """Lines of a made-up MRCONSO.RRF: homonyms, languages, obsolete and repeated rows, one large concept."""
+    """Lines of a made-up MRCONSO.RRF: homonyms, languages, names out of use or in two cases, one large concept."""
     rng = random.Random(seed)
     lines = []
     for number in range(CONCEPTS):
@@ -29,10 +34,10 @@ def rows(seed=0):
             text = f"Common {name}" if rng.random() < 0.1 else f"Name {name} of {number}"
             status = ("P", "PF", "Y") if name == 0 else (rng.choice("PS"), rng.choice(["PF", "VO"]), "N")
             suppress = "O" if rng.random() < 0.05 else "N"
-            lines.append(
-                f"{cui}|{language}|{status[0]}|L1|{status[1]}|S1|{status[2]}|A1||||SAB{name % 2}|PT|X|{text}"
-                f"|0|{suppress}||"
-            )
+            ids = f"{cui}|{language}|{status[0]}|L1|{status[1]}|S1|{status[2]}|A1"
+            lines.append(f"{ids}||||SAB{name % 2}|PT|X|{text}|0|{suppress}||")
+            if number % 9 == name == 0:
+                lines.append(f"{ids}||||SAB3|PT|X|{text.upper()}|0|N||")
     return lines + lines[:5]
 
 
@@ -68,17 +73,26 @@ def table(artifact):
     return [row for entry in artifact.files("part-") for row in artifact.read_table(entry).to_pylist()]
 
 
-def test_same_bytes_for_other_blocks_and_another_row_order(ray_session, meta, tmp_path, small_parts):
+def test_same_bytes_for_other_blocks_and_another_row_order(ray_session, meta, tmp_path, small_parts, capsys):
     shuffled = tmp_path / "shuffled.RRF"
     lines = rows()
     random.Random(7).shuffle(lines)
     shuffled.write_text("\n".join(lines) + "\n", encoding="utf-8")
     sty = meta / "MRSTY.RRF"
-    one = shard(tmp_path / "one", mrconso=meta / "MRCONSO.RRF", mrsty=sty, hold_out=30, export_dictionary=True)
-    two = shard(tmp_path / "two", mrconso=shuffled, mrsty=sty, hold_out=30, export_dictionary=True, block_size=0.01)
-    for role in ("names", "pairs", "held_out", "dictionary"):
+    texts = {"export_dictionary": "dictionary.txt", "export_pairs": "pairs.txt"}
+    options = {"mrsty": sty, "hold_out": 30, "equal_names": "repeated"}
+    one, two = (
+        shard(tmp_path / out, mrconso=conso, block_size=size, **options, **paths)
+        for out, conso, size, paths in [
+            ("one", meta / "MRCONSO.RRF", 8, {key: tmp_path / "one" / name for key, name in texts.items()}),
+            ("two", shuffled, 0.01, {key: tmp_path / "two" / name for key, name in texts.items()}),
+        ]
+    )
+    for role in ("names", "pairs", "held_out"):
         assert getattr(one, role).manifest.files == getattr(two, role).manifest.files, role
-    assert one.names.facts == two.names.facts
+    assert one.names.facts == two.names.facts and one.pairs.facts == two.pairs.facts
+    for name in texts.values():
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     assert len(one.names.files("part-")) == 4 and len(one.pairs.files("part-")) > 1
     assert not storage.exists(str(tmp_path / "two" / "names" / "_work"))
 
@@ -93,16 +107,40 @@ def test_same_bytes_for_other_blocks_and_another_row_order(ray_session, meta, tm
         names
     )
     assert removed["obsolete"] > 0 and removed["duplicate"] == 5
-    assert max(sum(row["concept_id"] == "C0000000" for row in pairs), 0) == 50
+    large = [row for row in pairs if row["concept_id"] == "C0000000" and row["name_1"] != row["name_2"]]
+    assert len(large) == 50
 
     queries = Path(storage.join(one.held_out.uri, "queries.txt")).read_text(encoding="utf-8").splitlines()
     held_out = {fold(line.split("||")[1]) for line in queries}
     assert queries == sorted(queries) and len(held_out) == len(queries) == 30
     assert {line.split("||")[0] for line in queries} <= concepts
-    dictionary = Path(storage.join(one.dictionary.uri, "dictionary.txt")).read_text(encoding="utf-8").splitlines()
+    dictionary = (tmp_path / "one" / "dictionary.txt").read_text(encoding="utf-8").splitlines()
+    exported = (tmp_path / "one" / "pairs.txt").read_text(encoding="utf-8").splitlines()
+    assert exported == ["||".join(row[key] for key in ("concept_id", "name_1", "name_2")) for row in pairs]
     kept = [row["name"] for row in names] + [row[side] for row in pairs for side in ("name_1", "name_2")]
     assert not held_out & {fold(text) for text in kept + [line.split("||")[1] for line in dictionary]}
-    assert len(dictionary) == len({(row["concept_id"], row["name_id"]) for row in names})
+    entries = {(row["concept_id"], row["name_id"]) for row in names}
+    assert len(dictionary) == len(entries) == one.names.facts["entries"]
+    shown = capsys.readouterr().out
+    assert f"dictionary: {len(dictionary):,} lines" in shown and f"{removed['obsolete']:,}  removed: obsolete" in shown
+
+    owners: dict[int, set[str]] = {}
+    for concept, name in entries:
+        owners.setdefault(name, set()).add(concept)
+    homonyms = [json.loads(line) for line in (tmp_path / "one" / "names" / "homonyms.jsonl").open(encoding="utf-8")]
+    assert {(name_id(row["name"]), tuple(row["concepts"])) for row in homonyms} == {
+        (name, tuple(sorted(concepts))) for name, concepts in owners.items() if len(concepts) > 1
+    }
+    assert one.names.facts["homonyms"]["strings"] == len(homonyms) > 3
+
+    facts, strings = one.pairs.facts, collections.Counter(concept for concept, _ in entries)
+    assert facts["strings"] == len(entries) and facts["concepts"] == len(strings)
+    assert facts["single"] == sum(size == 1 for size in strings.values())
+    assert facts["combinations"] == sum(size * (size - 1) // 2 for size in strings.values())
+    rows_of = collections.Counter((row["concept_id"], row["name_id"]) for row in names)
+    equal = {(row["concept_id"], name_id(row["name_1"])) for row in pairs if row["name_1"] == row["name_2"]}
+    assert equal == {key for key, count in rows_of.items() if count > 1} and len(equal) == facts["equal"] > 0
+    assert facts["capped"] == 1
 
 
 class KilledError(Exception):
@@ -196,6 +234,99 @@ def test_obo_and_tsv(ray_session, tmp_path):
     assert len(table(result.pairs)) == 1
 
 
+def test_fine_tuning_set_of_concept_name_lines(ray_session, tmp_path):
+    source = tmp_path / "mine.txt"
+    names = {"A": [f"Name {n}" for n in range(12)], "B": ["x", "y", "X"], "C": ["alone"]}
+    source.write_text("".join(f"{c}||{name}\n" for c, group in names.items() for name in group), encoding="utf-8")
+    result = shard(tmp_path / "out", dictionary=source, max_pairs=0, lowercase="false")
+    expected = {(c, frozenset(pair)) for c, group in names.items() for pair in itertools.combinations(group, 2)}
+    rows = table(result.pairs)
+    assert {(row["concept_id"], frozenset((row["name_1"], row["name_2"]))) for row in rows} == expected
+    assert len(rows) == len(expected) == 66 + 3
+
+
+REFERENCE = {"keep_suppressed": True, "keep_obsolete": True, "languages": ("ENG",), "tidy": False, "max_pairs": 50}
+
+
+def test_preset_is_a_set_of_options_that_given_ones_override():
+    config = load(Config, None, {"out": "o", "mrconso": "m", "preset": "sapbert-2020aa"})
+    assert {key: getattr(config, key) for key in REFERENCE} == REFERENCE
+    assert load(Config, None, {"out": "o", "mrconso": "m", **REFERENCE}).byte_config() == config.byte_config()
+    other = load(Config, None, {"out": "o", "mrconso": "m", "preset": "sapbert-2020aa", "languages": "ENG,GER"})
+    assert other.languages == ("ENG", "GER") and other.keep_obsolete
+    with pytest.raises(UsageError, match="--preset"):
+        load(Config, None, {"out": "o", "mrconso": "m", "preset": "sapbert"})
+
+
+def reference_names(conso, mrrel=None, languages=("ENG",)):
+    """The published recipe, from its description: distinct lower-cased names by concept, then the last trade name."""
+    names: dict[str, set[str]] = {}
+    for line in conso:
+        fields = line.split("|")
+        if fields[1] in languages:
+            names.setdefault(fields[0], set()).add(fields[14].lower())
+    before = {concept: set(group) for concept, group in names.items()}
+    borrowed = {}
+    for line in mrrel or []:
+        head, tail = line.split("|")[0], line.split("|")[4]
+        if ("has_tradename" in line or "tradename_of" in line) and tail in before:
+            borrowed[head] = before[tail]
+    for head, group in borrowed.items():
+        names.setdefault(head, set()).update(group)
+    return names
+
+
+def check_against_reference(result, names):
+    """Compare pairs with all combinations where the cap leaves all, and with their number and kind where not."""
+    found: dict[str, list[frozenset[str]]] = {}
+    for row in table(result.pairs):
+        found.setdefault(row["concept_id"], []).append(frozenset((row["name_1"], row["name_2"])))
+    expected = {}
+    for concept, group in names.items():
+        combinations = len(group) * (len(group) - 1) // 2
+        if combinations:
+            expected[concept] = min(50, combinations)
+            assert len(set(found[concept])) == len(found[concept]) == expected[concept]
+            assert all(len(pair) == 2 and pair <= group for pair in found[concept])
+    assert found.keys() == expected.keys()
+    assert result.pairs.facts["pairs"] == sum(expected.values())
+    assert result.pairs.facts["strings"] == sum(map(len, names.values()))
+
+
+def test_reference_preset_with_trade_names_equals_its_recipe(ray_session, meta, tmp_path, small_parts):
+    rng = random.Random(3)
+    conso = [line.replace("Name 1", "Name  1") for line in rows()]  # white space is not folded
+    (tmp_path / "MRCONSO.RRF").write_text("\n".join(conso) + "\n", encoding="utf-8")
+    concepts = [f"C{number:07d}" for number in range(CONCEPTS + 20)]  # some have no names
+    mrrel = [
+        f"{rng.choice(concepts)}|A|AUI|RO|{rng.choice(concepts)}|A|AUI|{relation}|R||S|S|||N||"
+        for relation in rng.choices(["has_tradename", "tradename_of", "isa", ""], k=600)
+    ]
+    path = tmp_path / "MRREL.RRF"
+    path.write_text("\n".join([*mrrel, "broken"]) + "\n", encoding="utf-8")
+    options = {"mrconso": tmp_path / "MRCONSO.RRF", "preset": "sapbert-2020aa", "mrrel": path, "tradenames": "last"}
+    result = shard(tmp_path / "one", **options)
+    check_against_reference(result, reference_names(conso, mrrel))
+    assert result.pairs.facts["tradenames"]["relations"] == sum("tradename" in line for line in mrrel)
+    assert [entry.rows for entry in result.pairs.files("rejects/")] == [1]
+    other = shard(tmp_path / "two", **options, block_size=0.005)
+    assert other.pairs.manifest == result.pairs.manifest
+    names = reference_names(conso)
+    plain = shard(tmp_path / "plain", mrconso=tmp_path / "MRCONSO.RRF", preset="sapbert-2020aa")
+    check_against_reference(plain, names)
+    assert plain.names.manifest == result.names.manifest  # trade names are for the pairs alone
+    everything = shard(tmp_path / "all", **options | {"tradenames": "all"})
+    tails: dict[str, set[str]] = {}
+    for line in mrrel:
+        if "tradename" in line:
+            tails.setdefault(line.split("|")[0], set()).add(line.split("|")[4])
+    concepts_with_names = dict(names)
+    for head, others in tails.items():
+        if group := set().union(names.get(head, set()), *(names.get(tail, set()) for tail in others)):
+            concepts_with_names[head] = group
+    check_against_reference(everything, concepts_with_names)
+
+
 def test_bad_input(ray_session, meta, tmp_path):
     empty = tmp_path / "empty.obo"
     empty.write_text("[Typedef]\nid: part_of\n", encoding="utf-8")
@@ -204,7 +335,9 @@ def test_bad_input(ray_session, meta, tmp_path):
     bad_input(InputError, "no name passes the filters", tmp_path / "b", mrconso=conso, languages="SPA")
     bad_input(UsageError, "only", tmp_path / "c", mrconso=conso, hold_out=100_000)
     bad_input(InputError, "check --mrconso", tmp_path / "d", mrconso=tmp_path / "none")
-    bad_input(UsageError, "exactly one of --mrconso, --obo, --tsv", tmp_path / "e")
+    bad_input(UsageError, "exactly one of --mrconso, --obo, --tsv, --dictionary", tmp_path / "e")
+    bad_input(UsageError, "--mrrel and --tradenames go together", tmp_path / "e", mrconso=conso, tradenames="all")
+    bad_input(UsageError, "--max-length", tmp_path / "e", mrconso=conso, min_length=3, max_length=2)
     bad_input(UsageError, "exactly one of", tmp_path / "f", mrconso=conso, obo=empty)
     bad_input(UsageError, "--mrsty goes with --mrconso", tmp_path / "g", obo=empty, mrsty=conso)
     bad_input(UsageError, "--languages", tmp_path / "h", mrconso=conso, languages="english")
@@ -213,8 +346,19 @@ def test_bad_input(ray_session, meta, tmp_path):
     bad_input(InputError, "damaged gzip", tmp_path / "i", mrconso=damaged)
 
 
+@pytest.mark.slow
+def test_reference_preset_equals_its_recipe_on_the_real_file(ray_session, shared_data, tmp_path):
+    source = shared_data / "terminology" / "MRCONSO.RRF.gz"
+    with gzip.open(source, "rt", encoding="utf-8", newline="\n") as lines:
+        names = reference_names(lines)
+    check_against_reference(shard(tmp_path, mrconso=source, preset="sapbert-2020aa"), names)
+
+
 def test_real_sample(ray_session, shared_data, tmp_path):
     sample = shared_data / "terminology" / "sample"
     result = shard(tmp_path, mrconso=sample / "MRCONSO.RRF", mrsty=sample / "MRSTY.RRF", languages="ENG,GER")
+    with (sample / "MRCONSO.RRF").open(encoding="utf-8", newline="\n") as lines:
+        published = shard(tmp_path / "published", mrconso=sample / "MRCONSO.RRF", preset="sapbert-2020aa")
+        check_against_reference(published, reference_names(lines))
     assert result.names.facts["concepts"] == 2000 and set(result.names.facts["languages"]) == {"en", "de"}
     assert Artifact.open(str(tmp_path / "pairs"), "pairs").facts["pairs"] > 20_000
