@@ -10,6 +10,7 @@ from ray_jobs.command import add_job
 
 JOBS = (
     "shard terminology",
+    "shard pairs",
     "train",
     "embed",
     "index",

@@ -115,7 +115,9 @@ def make_pairs(names: Artifact, spills: PairSpills) -> Artifact:
     counts: Counter[str] = Counter()
     for known in found.values():
         counts.update(known.counts)
-    _shuffle(builder, [uri for part, known in found.items() for uri in spills.uris(part, known.files)], counts["pairs"])
+    shuffle_pairs(
+        builder, [uri for part, known in found.items() for uri in spills.uris(part, known.files)], counts["pairs"]
+    )
     facts: dict[str, Any] = {**counts, "normaliser": spills.normaliser.name}
     if borrowed is not None:
         facts["tradenames"] = borrowed.facts
@@ -123,8 +125,17 @@ def make_pairs(names: Artifact, spills: PairSpills) -> Artifact:
     return Artifact.open(spills.out, "pairs")
 
 
-def _shuffle(builder: ArtifactBuilder, uris: list[str], pairs: int) -> None:
-    """Publish the parts of the dataset that an earlier run has not finished."""
+def shuffle_pairs(builder: ArtifactBuilder, uris: list[str], pairs: int) -> int:
+    """Publish the parts of a dataset of spilled pairs that an earlier run has not finished.
+
+    Args:
+        builder: the dataset in the making.
+        uris: the spill files.
+        pairs: how many pairs they hold; it decides the number of parts.
+
+    Returns:
+        How many pairs there are, equal ones once.
+    """
     bits = part_bits(pairs, ROWS_PER_PART, MOST_BITS)
     kept = {part: builder.kept(part_name(part)) for part in range(1 << bits)}
     todo = [{"part": part} for part, entry in kept.items() if entry is None]
@@ -132,6 +143,8 @@ def _shuffle(builder: ArtifactBuilder, uris: list[str], pairs: int) -> None:
     with bar("shuffling pairs", pairs, "pairs", done=done) as progress:
         for counts in fan_out(partial(_shuffle_part, builder, uris, bits), todo, short=True):
             progress.update(counts["pairs"])
+            done += counts["pairs"]
+    return done
 
 
 def _spill_part(names: Artifact, spills: PairSpills, borrowed: BorrowedNames | None, item: Item) -> Item:

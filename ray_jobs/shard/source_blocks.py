@@ -7,7 +7,7 @@ a summary. Reading costs a quarter of parsing, so it is cheaper to read again th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import partial
 
@@ -125,13 +125,12 @@ def check_rejects(plan: Plan, summaries: list[BlockSummary], max_reject_rate: fl
             raise InputError.at(source.uri, None, "holds no usable row", f"check that it is what --{source.role} needs")
 
 
-def publish_rejects(builder: ArtifactBuilder, summaries: list[BlockSummary], work: str) -> int:
-    """Publish all rejects (schema REJECTS) in the order of file and line, if there are any; return how many."""
+def publish_rejects(builder: ArtifactBuilder, uris: Iterable[str]) -> int:
+    """Publish the rejects of many files (schema REJECTS), in the order of file and line; return how many there are."""
     tables = [REJECTS.empty_table()]
-    for summary in summaries:
-        if summary.rejects is not None:
-            files, path = storage.filesystem(storage.join(work, summary.rejects))
-            tables.append(pq.read_table(path, filesystem=files))
+    for uri in uris:
+        files, path = storage.filesystem(uri)
+        tables.append(pq.read_table(path, filesystem=files))
     rejects = pa.concat_tables(tables).sort_by([(name, "ascending") for name in ("file", "line", "reason")])
     if rejects.num_rows and builder.kept(REJECTS_FILE) is None:
         builder.publish_table(REJECTS_FILE, rejects)

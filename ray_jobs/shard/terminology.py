@@ -226,7 +226,7 @@ def _make_names(config: Config, builder: ArtifactBuilder, chosen: NameFilter, pa
         )
         held_out = mentions(queries)
     counts = make_parts(builder, spilled, pairs, held_out)
-    rejects = publish_rejects(builder, summaries, work)
+    rejects = publish_rejects(builder, [plan.path(summary.rejects) for summary in summaries if summary.rejects])
     counts["removed"] = dict(removed) | counts["removed"]
     read = {
         source.role: sum(summary.rows for summary in summaries if summary.source == number)

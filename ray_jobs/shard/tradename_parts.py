@@ -64,7 +64,7 @@ def borrow_names(names: Artifact, builder: ArtifactBuilder, source: TradenameSou
     plan = Plan((Source("mrrel", source.uri, MrrelFormat()),), work, source.block_bytes, NameFilter())
     summaries = parse_sources(plan)
     check_rejects(plan, summaries, source.max_reject_rate)
-    publish_rejects(builder, summaries, work)
+    publish_rejects(builder, [plan.path(summary.rejects) for summary in summaries if summary.rejects])
     relations = [plan.path(summary.relations) for summary in summaries if summary.relations]
     parts = range(len(names.files("part-")))
     spills = tuple(storage.join(work, f"borrowed-{part:05d}.arrow") for part in parts)
