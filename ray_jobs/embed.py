@@ -32,9 +32,9 @@ CORES_PER_ACTOR = 8
 class Config(JobConfig):
     """Options of `embed`."""
 
-    # The names and the model, with its pooling and length, are in the artifact's inputs by their digests.
+    # The names, and the model with its pooling, length and normalisation, are in the inputs by their digests.
     placement: ClassVar[frozenset[str]] = JobConfig.placement | {
-        "model", "names", "pooling", "max_length", "actors", "gpus_per_actor",
+        "model", "names", "pooling", "max_length", "normalise", "actors", "gpus_per_actor",
     }  # fmt: skip
 
     model: str = Field(description="model directory in Hugging Face layout, or a name on its Hub")
@@ -48,6 +48,9 @@ class Config(JobConfig):
     storage: Literal["float16", "float32"] = Field(default="float16", description="how the vectors are stored")
     pooling: Pooling | None = Field(default=None, description="instead of the one that the model directory records")
     max_length: int | None = Field(default=None, ge=3, description="tokens, instead of the model directory's")
+    normalise: bool | None = Field(
+        default=None, description="whether vectors are scaled to length 1, instead of what the model directory records"
+    )
     token_budget: int | None = Field(
         default=None, ge=1, description="tokens in a batch, at most; by default 2048 on a CPU and 32768 on a GPU"
     )
@@ -79,7 +82,7 @@ def main(config: Config) -> Manifest:
 
     names = Artifact.open(config.names, "names")
     directory = resolve_model(config.model)
-    spec = read_spec(directory, pooling=config.pooling, max_length=config.max_length)
+    spec = read_spec(directory, pooling=config.pooling, max_length=config.max_length, normalise=config.normalise)
     normaliser = parts.normaliser_of(names)
     rows = sum(entry.rows or 0 for entry in parts.name_files(names))
     if not rows:
@@ -207,6 +210,7 @@ class PartEncoder:
                 token_budget=config.token_budget,
                 pooling=config.pooling,
                 max_length=config.max_length,
+                normalise=config.normalise,
             )
             if self._encoder.digest != self._builder.inputs["model"]:
                 raise InputError(f"{config.model}: is another model on this node than where the job was started")

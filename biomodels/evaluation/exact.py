@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -17,12 +17,20 @@ Metric = Literal["cosine", "ip"]
 Ranking = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 TIE = 1e-5  # scores closer than this are one score: float32 kernels differ below it
-QUERY_BLOCK = 128
+QUERY_BLOCK = 512
 NAME_BLOCK = 16384
 SPARE = 16  # names kept beyond k by the fast pass, so that its rounding cannot drop one of the first k
 
 
-def exact_topk(E_QD: NDArray[np.float32], E_ND: NDArray[np.float32], k: int, metric: Metric) -> Ranking:
+class Rows(Protocol):
+    """Vectors that are read a slice or an index array at a time: an array, a memory map, or a view of either."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, which: Any, /) -> NDArray[np.float32]: ...
+
+
+def exact_topk(E_QD: NDArray[np.float32], E_ND: Rows, k: int, metric: Metric) -> Ranking:
     """Return the k best names of every query.
 
     A float32 pass finds k + 16 names; those are scored again in float64, rounded to 1e-5 and ordered by score, then
@@ -52,13 +60,13 @@ def exact_topk(E_QD: NDArray[np.float32], E_ND: NDArray[np.float32], k: int, met
     return S_QK, I_QK
 
 
-def _block(E_QD: NDArray[np.float32], E_ND: NDArray[np.float32], k: int, metric: Metric, scale: float) -> Ranking:
+def _block(E_QD: NDArray[np.float32], E_ND: Rows, k: int, metric: Metric, scale: float) -> Ranking:
     queries = torch.from_numpy(E_QD)
     kept = min(k + SPARE, len(E_ND))
     best_S = np.empty((len(E_QD), 0), dtype=np.float64)
     best_I = np.empty((len(E_QD), 0), dtype=np.int64)
     for start in range(0, len(E_ND), NAME_BLOCK):
-        names = np.asarray(E_ND[start : start + NAME_BLOCK])
+        names: NDArray[np.float32] = np.asarray(E_ND[start : start + NAME_BLOCK])
         if metric == "cosine":
             names = _unit(names)
         found = torch.topk(queries @ torch.from_numpy(names).T, min(kept, len(names)), dim=1).indices.numpy()
@@ -75,6 +83,6 @@ def _unit(E_ND: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.ascontiguousarray(E_ND / np.maximum(lengths, np.float32(1e-12)), dtype=np.float32)
 
 
-def _longest(E_ND: NDArray[np.float32]) -> float:
+def _longest(E_ND: Rows) -> float:
     starts = range(0, len(E_ND), NAME_BLOCK)
     return max(float(np.linalg.norm(E_ND[start : start + NAME_BLOCK], axis=1).max()) for start in starts)

@@ -1,21 +1,20 @@
-"""The job `evaluate linking`: accuracy of a model on a dictionary and a query file."""
+"""The job `evaluate linking`: accuracy of models on a benchmark, or on a dictionary and a query file."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from biomodels import storage
 from biomodels.errors import UsageError
+from biomodels.evaluation.entity_linking.registry import BenchmarkName
 from biomodels.models.spec import Pooling
-from biomodels.terminology.normalise import Normaliser
-from ray_jobs.config import JobConfig
+from ray_jobs.config import CommaList, JobConfig
 
 EXAMPLE = (
-    "python -m ray_jobs evaluate linking --model models/m1 --dictionary dictionary.txt --queries queries.txt "
+    "python -m ray_jobs evaluate linking --benchmark ncbi-disease --data data/ncbi-disease --model models/m1 "
     "--out report.json"
 )
 
@@ -25,105 +24,105 @@ def _depths(value: Any) -> Any:
     return sorted({int(str(item)) for item in items}) if isinstance(items, (list, tuple)) else items
 
 
+def _poolings(value: Any) -> Any:
+    return [item.strip() for item in value.split(",")] if isinstance(value, str) else value
+
+
 Depths = Annotated[tuple[Annotated[int, Field(ge=1)], ...], BeforeValidator(_depths), Field(min_length=1)]
+Poolings = Annotated[tuple[Pooling, ...], BeforeValidator(_poolings)]
 
 
 class Config(JobConfig):
     """Options of the job."""
 
-    placement: ClassVar[frozenset[str]] = JobConfig.placement | {"model", "dictionary", "queries"}
+    placement: ClassVar[frozenset[str]] = JobConfig.placement | {
+        "model", "dictionary", "queries", "data", "work", "save_mentions", "spelling",
+    }  # fmt: skip
 
-    model: str = Field(description="model directory or Hugging Face Hub name")
-    dictionary: str = Field(description="file of id||name lines, UTF-8; id may hold alternatives, a|b")
-    queries: str = Field(description="file of id||mention lines, UTF-8; the id is the right answer")
-    out: str = Field(description="where the JSON report goes; malformed lines go to OUT.rejects.jsonl beside it")
+    model: CommaList = Field(
+        default=(),
+        description="model directories or Hugging Face Hub names; NAME=MODEL names one in the tables. A benchmark may "
+        "do without, and measures its baselines",
+    )
+    benchmark: BenchmarkName | None = Field(default=None, description="what --data holds")
+    data: str | None = Field(default=None, description="folder of the benchmark")
+    dictionary: str | None = Field(
+        default=None,
+        description="file of id||name lines, UTF-8; id may hold alternatives, a|b. Of a benchmark, it replaces all "
+        "dictionaries of the folder",
+    )
+    queries: str | None = Field(default=None, description="without --benchmark: file of id||mention lines, UTF-8")
+    out: str = Field(
+        description="where the JSON report goes; of a benchmark a page goes beside it, OUT with .html, and malformed "
+        "lines go to OUT.rejects.jsonl"
+    )
+    mode: Literal["reference", "fair", "both"] = Field(
+        default="both",
+        description="protocol of a benchmark: reference counts as the published evaluations do; fair ranks concepts of "
+        "the terminology alone, by cosine, for distinct queries",
+    )
     ks: Depths = Field(default=(1, 5, 10), description="depths k of acc@k and recall@k")
-    lowercase: bool = Field(default=True, description="lower the case of names and mentions")
-    pooling: Pooling | None = Field(default=None, description="override the pooling that the model records")
-    max_length: int | None = Field(default=None, ge=3, description="override the model's tokens per text")
+    lowercase: bool = Field(default=True, description="lower the case of names and mentions; of a benchmark, if fair")
+    pooling: Poolings = Field(
+        default=(), description="cls, mean or mean_all_tok, in place of what the models record; several are compared"
+    )
+    max_length: int | None = Field(
+        default=None, ge=3, description="tokens per text; by default the model's, and 25 for a benchmark, as published"
+    )
     normalise: bool | None = Field(
-        default=None, description="override whether vectors are scaled to length 1, which makes both metrics the same"
+        default=None,
+        description="without --benchmark: override whether vectors are scaled to length 1, which makes both metrics "
+        "the same",
     )
     precision: Literal["float32", "bf16", "fp16"] = Field(default="float32", description="of the forward pass")
     num_cpus: int | None = Field(default=None, ge=1, description="threads of the encoder; by default one per core")
     max_reject_rate: float = Field(default=0.0, ge=0, le=1, description="share of malformed lines that is let pass")
+    encoding: str | None = Field(default=None, description="of a benchmark's files; by default UTF-8")
+    preprocess: Literal["biosyn", "none"] = Field(
+        default="biosyn",
+        description="of a benchmark in PubTator format: biosyn expands abbreviations, splits composite mentions and "
+        "drops punctuation",
+    )
+    spelling: str | None = Field(default=None, description="file of wrong||right words that biosyn's preprocess mends")
+    mixture: float = Field(
+        default=0.5, ge=0, le=1, description="weight of TF-IDF where it is mixed with a model; 0 leaves the mixture out"
+    )
+    exact_limit: int = Field(
+        default=1_000_000,
+        ge=1,
+        description="distinct names up to which search is exact; above, a sharded index is built",
+    )
+    work: str | None = Field(
+        default=None,
+        description="local directory where vectors and indexes are kept for the next run; else they are not",
+    )
+    save_mentions: str | None = Field(default=None, description="directory for the benchmark's mentions, as Parquet")
+    resamples: int = Field(default=2000, ge=1, description="draws of the bootstrap")
+    seed: int = Field(default=13, ge=0, description="of the bootstrap")
+    errors: int = Field(default=20, ge=0, description="hardest errors to list for each model, part and mode")
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Config:
+        if self.benchmark:
+            if not self.data:
+                raise ValueError("--benchmark needs --data, the folder of the benchmark")
+            if self.queries:
+                raise ValueError("--queries is for a query file without --benchmark")
+        elif not (self.dictionary and self.queries and len(self.model) == 1 and len(self.pooling) <= 1):
+            raise ValueError("give --benchmark and --data, or --dictionary and --queries with one --model")
+        return self
 
 
 def main(config: Config) -> dict[str, Any]:
-    """Measure how well a model links mentions to a dictionary: acc@k and recall@k by name and by concept.
+    """Measure how well models link mentions to a dictionary.
 
-    Every distinct text is encoded once; the ranking is exact, by cosine and by inner product.
+    On a benchmark: acc@k, recall@k and MRR with confidence intervals, beside the baselines exact match and TF-IDF and
+    their mixture with each model, under two protocols, and McNemar's test between systems. Or, given a dictionary and a
+    query file, acc@k and recall@k by name and by concept. Every distinct text is encoded once.
     """
-    from biomodels.evaluation import linking
-    from biomodels.inference.text_encoder import TextEncoder
-    from ray_jobs.progress import bar
+    from ray_jobs.evaluate import benchmark, query_file
 
     if Path(config.out).is_dir():
         raise UsageError(f"--out {config.out}: is a directory; give the name of the report file")
     storage.make_parent(config.out)  # a report that cannot be written is better known before the work than after
-    normaliser = Normaliser(config.lowercase)
-    rate = config.max_reject_rate
-    dictionary = linking.read_named_ids(config.dictionary, normaliser, max_reject_rate=rate)
-    queries = linking.read_named_ids(config.queries, normaliser, max_reject_rate=rate)
-    encoder = TextEncoder(
-        config.model,
-        precision=config.precision,
-        pooling=config.pooling,
-        max_length=config.max_length,
-        normalise=config.normalise,
-        threads=config.num_cpus,
-    )
-    strings, mentions = len(set(dictionary.texts)), len(set(queries.texts))
-    with bar("encode", strings + mentions, "texts") as progress:
-        results = linking.evaluate_linking(dictionary, queries, encoder.encode, config.ks, on_progress=progress.update)
-    report = {
-        "kind": "linking_evaluation",
-        "model": {"digest": encoder.digest, **encoder.spec.model_dump()},
-        "config": config.byte_config(),
-        "normaliser": normaliser.name,
-        "dictionary": _summary(dictionary) | {"strings": strings, "concepts": len(set(dictionary.ids))},
-        "queries": _summary(queries) | {"strings": mentions},
-        "queries_in_dictionary": linking.texts_in_dictionary(dictionary, queries),
-        "queries_without_gold_in_dictionary": linking.queries_without_gold(dictionary, queries),
-        "results": results,
-    }
-    rejects = [*dictionary.rejects, *queries.rejects]
-    if rejects:
-        lines = "".join(json.dumps(reject._asdict(), ensure_ascii=False) + "\n" for reject in rejects)
-        storage.publish_bytes(lines.encode(), config.out + ".rejects.jsonl")
-    storage.publish_bytes((json.dumps(report, indent=1, sort_keys=True) + "\n").encode(), config.out)
-    _show(report)
-    return report
-
-
-def _summary(file: Any) -> dict[str, Any]:
-    return {
-        "sha256": file.sha256,
-        "lines": len(file.texts),
-        "rejected": len(file.rejects),
-        "unlinkable": file.unlinkable,
-    }
-
-
-def _show(report: dict[str, Any]) -> None:
-    """Print the report as a table."""
-    from rich.console import Console
-    from rich.table import Table
-
-    ks = list(report["results"][0]["acc"])
-    dictionary, queries = report["dictionary"], report["queries"]
-    sizes = f"{queries['lines']:,} queries, {dictionary['lines']:,} names, {dictionary['concepts']:,} concepts"
-    table = Table(title=f"{sizes} (percent)")
-    for heading in ("metric", "unit"):
-        table.add_column(heading)
-    for heading in [f"acc@{k}" for k in ks] + [f"recall@{k}" for k in ks]:
-        table.add_column(heading, justify="right")
-    for row in report["results"]:
-        shares = [row[measure][k] for measure in ("acc", "recall") for k in ks]
-        table.add_row(row["metric"], row["unit"], *[f"{100 * share:.2f}" for share in shares])
-    console = Console()
-    console.print(table)
-    console.print(
-        f"{report['queries_in_dictionary']:,} queries are names of the dictionary; "
-        f"{report['queries_without_gold_in_dictionary']:,} have no right answer in it"
-    )
+    return benchmark.evaluate(config) if config.benchmark else query_file.evaluate(config)
