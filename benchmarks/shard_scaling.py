@@ -33,8 +33,8 @@ def main() -> None:
     parser.add_argument("--work", help="directory for the files; default: a temporary one")
     options, extra = parser.parse_known_args()
     print(f"{len(os.sched_getaffinity(0))} cores; options: {' '.join(extra) or 'none'}\n")
-    print("| rows | names | pairs | seconds | rows/s | peak MiB, one process | peak MiB, all |")
-    print("|--:|--:|--:|--:|--:|--:|--:|")
+    print("| rows | names | pairs | seconds | CPU seconds | rows/s | peak MiB, one process | peak MiB, all |")
+    print("|--:|--:|--:|--:|--:|--:|--:|--:|")
     points = []
     for size in options.rows:
         with tempfile.TemporaryDirectory(dir=options.work) as folder:
@@ -47,20 +47,20 @@ def main() -> None:
                 else:
                     sink.writelines(grow(options.source, rows, seed=13))
             command = [sys.executable, "-m", "ray_jobs", "shard", "terminology", "--mrconso", source, "--out", out]
-            seconds, largest, together = measure([*command, *extra])
+            seconds, cpu, largest, together = measure([*command, *extra])
             names, pairs = (Artifact.open(f"{out}/{kind}").facts[kind] for kind in ("names", "pairs"))
             shutil.rmtree(out)
-        points.append((size, seconds, largest))
+        points.append((size, seconds, cpu, largest))
         print(
-            f"| {rows:,} | {names:,} | {pairs:,} | {seconds:.0f} | {rows / seconds:,.0f} | {largest:,.0f} | "
-            f"{together:,.0f} |",
+            f"| {rows:,} | {names:,} | {pairs:,} | {seconds:.0f} | {cpu:.0f} | {rows / seconds:,.0f} | {largest:,.0f} "
+            f"| {together:,.0f} |",
             flush=True,
         )
     if len(points) > 1:
-        sizes, seconds, largest = np.array(points).T
-        slope, constant = np.polyfit(sizes, seconds, 1)
-        print(f"\ntime: {slope:.1f} s a million rows, and {constant:.0f} s; ", end="")
-        print(f"largest process: {np.polyfit(sizes, largest, 1)[0]:.0f} MiB a million rows")
+        sizes, *measured = np.array(points).T
+        for what, values in zip(("seconds", "CPU seconds", "MiB of the largest process"), measured, strict=True):
+            slope, constant = np.polyfit(sizes, values, 1)
+            print(f"{what}: {constant:.0f} and {slope:.1f} a million rows")
 
 
 if __name__ == "__main__":

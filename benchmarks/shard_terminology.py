@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -43,17 +44,28 @@ def notebook(source: str, out: str) -> None:
             sink.writelines(f"{concept}||{one}||{two}\n" for one, two in pairs)
 
 
-def measure(command: list[str]) -> tuple[float, float, float]:
-    """Run a command; return its seconds, the peak RSS of its largest process and of all its processes, in MiB."""
+class Measured(NamedTuple):
+    """Seconds, CPU seconds of all processes, and peak RSS in MiB of the largest process and of all together."""
+
+    seconds: float
+    cpu_seconds: float
+    largest: float
+    together: float
+
+
+def measure(command: list[str]) -> Measured:
+    """Run a command and watch its processes."""
     start = time.monotonic()
     process = psutil.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     largest = together = 0
+    cpu: dict[int, float] = {}
     while process.poll() is None:
         sizes = []
         try:
             for member in [process, *process.children(recursive=True)]:
                 try:
                     sizes.append(member.memory_info().rss)
+                    cpu[member.pid] = sum(member.cpu_times()[:2])
                 except psutil.Error:
                     continue
         except psutil.Error:
@@ -62,7 +74,7 @@ def measure(command: list[str]) -> tuple[float, float, float]:
         time.sleep(SAMPLING_SECONDS)
     if process.returncode:
         raise SystemExit(f"failed with {process.returncode}: {' '.join(command)}")
-    return time.monotonic() - start, largest / 2**20, together / 2**20
+    return Measured(time.monotonic() - start, sum(cpu.values()), largest / 2**20, together / 2**20)
 
 
 def count_rows(source: str) -> int:
@@ -88,10 +100,10 @@ def main(source: str) -> None:
         }
         for name, command in commands.items():
             results[name] = measure(command)
-            seconds, largest, together = results[name]
+            seconds, _, largest, together = results[name]
             print(f"{name:12}{seconds:9.1f}{rows / seconds:10,.0f}{largest:24,.0f}{together:16,.0f}")
-    speed = results["notebook"][0] / results["job"][0]
-    memory = results["notebook"][1] / results["job"][1]
+    speed = results["notebook"].seconds / results["job"].seconds
+    memory = results["notebook"].largest / results["job"].largest
     print(
         f"\njob / notebook: {speed:.2f} times the speed, start of Ray included; largest process {1 / memory:.2f} times"
     )

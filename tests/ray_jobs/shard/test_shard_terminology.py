@@ -350,15 +350,29 @@ def test_bad_input(ray_session, meta, tmp_path):
 def test_reference_preset_equals_its_recipe_on_the_real_file(ray_session, shared_data, tmp_path):
     source = shared_data / "terminology" / "MRCONSO.RRF.gz"
     with gzip.open(source, "rt", encoding="utf-8", newline="\n") as lines:
-        names = reference_names(lines)
-    check_against_reference(shard(tmp_path, mrconso=source, preset="sapbert-2020aa"), names)
+        conso = list(lines)
+    check_against_reference(
+        shard(tmp_path / "english", mrconso=source, preset="sapbert-2020aa"), reference_names(conso)
+    )
+    check_dictionary_of_medmentions(tmp_path / "all", source, conso)
+
+
+def check_dictionary_of_medmentions(out, source, conso):
+    """All sources and languages, distinct (CUI, lower-cased name)."""
+    dictionary = out.with_suffix(".txt")
+    result = shard(out, mrconso=source, preset="medmentions-2017aa", export_dictionary=dictionary)
+    expected = {f"{fields[0]}||{fields[14].lower()}" for fields in (line.split("|") for line in conso)}
+    with dictionary.open(encoding="utf-8", newline="\n") as stream:
+        lines = [line.removesuffix("\n") for line in stream]
+    assert len(lines) == len(expected) == result.names.facts["entries"] and set(lines) == expected
 
 
 def test_real_sample(ray_session, shared_data, tmp_path):
     sample = shared_data / "terminology" / "sample"
     result = shard(tmp_path, mrconso=sample / "MRCONSO.RRF", mrsty=sample / "MRSTY.RRF", languages="ENG,GER")
-    with (sample / "MRCONSO.RRF").open(encoding="utf-8", newline="\n") as lines:
-        published = shard(tmp_path / "published", mrconso=sample / "MRCONSO.RRF", preset="sapbert-2020aa")
-        check_against_reference(published, reference_names(lines))
+    conso = sample.joinpath("MRCONSO.RRF").read_bytes().decode("utf-8").split("\n")[:-1]
+    published = shard(tmp_path / "published", mrconso=sample / "MRCONSO.RRF", preset="sapbert-2020aa")
+    check_against_reference(published, reference_names(conso))
+    check_dictionary_of_medmentions(tmp_path / "all", sample / "MRCONSO.RRF", conso)
     assert result.names.facts["concepts"] == 2000 and set(result.names.facts["languages"]) == {"en", "de"}
     assert Artifact.open(str(tmp_path / "pairs"), "pairs").facts["pairs"] > 20_000
