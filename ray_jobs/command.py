@@ -20,6 +20,9 @@ from ray_jobs.config import JobConfig
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
+WIDEST_CHOICES = 24
+"""Longer lists of choices go into the help text: beside it they would push the names of options off the screen."""
+
 C = TypeVar("C", bound=JobConfig)
 
 
@@ -122,7 +125,11 @@ def _option(name: str, info: FieldInfo) -> Any:
         flags = [str(extra["flags"])] if isinstance(extra, dict) and "flags" in extra else []
         return Annotated[bool | None, typer.Option(*flags, help=text, show_default=False)]
     if get_origin(kind) is Literal:
-        metavar = "|".join(map(str, get_args(kind)))
+        names = [str(choice) for choice in get_args(kind)]
+        metavar = "|".join(names)
+        if len(metavar) > WIDEST_CHOICES:
+            metavar = "NAME"
+            text += "" if all(name in text for name in names) else f" [one of: {', '.join(names)}]"
     else:
         metavar = {int: "INTEGER", float: "NUMBER", str: "TEXT"}.get(kind, "A,B,…")
     return Annotated[str | None, typer.Option(help=text, metavar=metavar, show_default=False)]

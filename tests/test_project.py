@@ -1,10 +1,12 @@
 """The project as a whole: its arrows, its import cost, its cluster file, and what the README promises."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import jsonschema
@@ -14,9 +16,13 @@ import yaml
 ROOT = Path(__file__).parents[1]
 
 
+WIDE = os.environ | {"COLUMNS": "200"}
+"""A terminal in which help texts show the names of options whole."""
+
+
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, env=WIDE)
 
 
 def test_importing_the_library_loads_nothing_heavy():
@@ -43,26 +49,32 @@ def test_cluster_file_is_valid_for_ray_up():
     assert sum(node["max_workers"] for node in cluster["available_node_types"].values()) <= cluster["max_workers"]
 
 
-def readme_commands() -> list[str]:
-    """Every `python -m …` line of the README's shell blocks, continuation lines joined, comments dropped."""
-    blocks = re.findall(r"```(?:bash|sh)\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+def documented_commands() -> list[str]:
+    """Every `python -m …` line of the shell blocks of README and docs, continuation lines joined, comments dropped."""
+    text = "\n".join(path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
+    blocks = re.findall(r"```(?:bash|sh)\n(.*?)```", text, flags=re.DOTALL)
     lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
     return [line.split(" #")[0].strip() for line in lines if line.strip().startswith(("python -m ", "make "))]
 
 
 def test_readme_shows_commands():
-    assert any(command.startswith("make demo") for command in readme_commands())
-    assert any(command.startswith("python -m ray_jobs train") for command in readme_commands())
+    assert any(command.startswith("make demo") for command in documented_commands())
+    assert any(command.startswith("python -m ray_jobs train") for command in documented_commands())
 
 
-@pytest.mark.parametrize("command", [c for c in readme_commands() if c.startswith("python -m ray_jobs")])
-def test_readme_commands_use_options_that_exist(command: str):
+@cache
+def help_of(job: str) -> str:
+    return python("-m", "ray_jobs", *job.split(), "--help").stdout
+
+
+@pytest.mark.parametrize("command", [c for c in documented_commands() if c.startswith("python -m ray_jobs")])
+def test_documented_commands_use_options_that_exist(command: str):
     from ray_jobs.__main__ import JOBS
 
     words = shlex.split(command)[3:]
     job = next((name for name in JOBS if words[: len(name.split())] == name.split()), None)
     assert job, f"no job matches {command}"
-    shown = python("-m", "ray_jobs", *job.split(), "--help").stdout
+    shown = help_of(job)
     for word in words:
         if word.startswith("--"):
             assert word.split("=")[0] in shown, f"{word} is no option of {job}"

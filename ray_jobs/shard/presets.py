@@ -24,13 +24,24 @@ PRESETS: dict[Preset, dict[str, Any]] = {
 2021; and all sources and languages, whose `--export-dictionary` is the dictionary for MedMentions."""
 
 
-def describe(name: Preset) -> str:
-    """Return a preset as options."""
-    return " ".join(_option(key, value) for key, value in PRESETS[name].items() if value != ())
+def describe() -> str:
+    """Return all presets as options."""
+    shared = dict(set.intersection(*(set(preset.items()) for preset in PRESETS.values())))
+    own = [
+        f"{name}: {_options({key: value for key, value in preset.items() if key not in shared})}"
+        for name, preset in PRESETS.items()
+    ]
+    return f"{'; '.join(own)}; all of them: {_options(shared)}"
+
+
+def _options(preset: dict[str, Any]) -> str:
+    return " ".join(_option(key, preset[key]) for key in sorted(preset))
 
 
 def _option(key: str, value: Any) -> str:
     flag = key.replace("_", "-")
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"
-    return f"--{flag} {','.join(value) if isinstance(value, tuple) else value}"
+    if isinstance(value, tuple):
+        return f"--{flag} {','.join(value)}" if value else f"all {flag}"
+    return f"--{flag} {value}"

@@ -46,9 +46,8 @@ class Config(JobConfig):
 
     preset: Preset | None = Field(
         None,
-        description="options of a published recipe, over which those given win: "
-        + "; ".join(f"{name} is {describe(name)}" for name in PRESETS)
-        + ". Without a preset: names in use alone, in NFC and with white space folded",
+        description=f"options of a published recipe, over which those given win. {describe()}. Without a preset: names "
+        "in use alone, in NFC and with white space folded",
     )
     mrconso: str | None = Field(None, description="MRCONSO.RRF of a UMLS release, plain or gzip")
     mrsty: str | None = Field(None, description="MRSTY.RRF beside it: the concepts' semantic types")
