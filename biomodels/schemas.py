@@ -155,6 +155,7 @@ RELATIONS = pa.schema(
         ("type_2", pa.string()),
         ("label", pa.bool_()),
         ("relation_type", pa.string()),
+        ("others", pa.list_(pa.struct([("type", pa.string()), ("spans", _SPANS)]))),
     ]
 )
 SENTENCES = pa.schema([("sentence_1", pa.string()), ("sentence_2", pa.string()), ("hard_negatives", _STRINGS)])

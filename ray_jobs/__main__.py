@@ -11,6 +11,7 @@ from ray_jobs.command import add_job
 JOBS = (
     "shard terminology",
     "shard pairs",
+    "shard relations",
     "train",
     "embed",
     "index",

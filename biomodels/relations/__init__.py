@@ -1,0 +1,1 @@
+"""Relation extraction: corpus readers, entity markers and blinding, triples, folds, leakage, and a baseline."""
