@@ -70,7 +70,7 @@ def _sentences(uri: str) -> Iterator[Sentence]:
 
 
 def _sentence(raw: bytes, number: int, uri: str) -> Sentence:
-    """Return the sentence of one line with its pairs; a line that cannot be used is a reject of a sentence of its own."""
+    """Return the sentence of one line with its pairs; an unusable line is the reject of a sentence of its own."""
     try:
         row = json.loads(raw)
         text, relations = row["text"], row["relation"]

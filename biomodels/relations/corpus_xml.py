@@ -98,8 +98,8 @@ def read_style(uri: str, expected: Dialect = DIALECTS[0]) -> FileStyle:
 def read_entities(element: Any, sentence: Sentence, dialect: Dialect, uri: str) -> dict[str, Entity]:
     """Add a sentence's entities to it; one with unusable offsets becomes a reject.
 
-    The text is unescaped if a level of escapes was left in it. Offsets count either its characters or, more often, those
-    of the escaped text; the mention's text tells which, and offsets of the second kind are moved.
+    The text is unescaped if a level of escapes was left in it. Offsets count either its characters or those of the
+    escaped text; the mention's text tells which, and offsets of the second kind are moved.
     """
     raw = sentence.text
     plain, places = unescape(raw)

@@ -64,7 +64,7 @@ FEWEST_MISMATCHES = 3
 
 
 def squeezed(text: str) -> str:
-    """Return a text without its white space, for comparison of mentions whose fragments are joined in different ways."""
+    """Return a text without its white space, to compare mentions whose fragments are joined in different ways."""
     return "".join(text.split())
 
 

@@ -52,7 +52,7 @@ class Irregularity:
 
 @dataclass
 class Sentence:
-    """One sentence of a document; `document_id` is None where only the sentence is known to be a unit."""
+    """One sentence of a document. Its `document_id` is empty if it stands for input that could not be read."""
 
     document_id: str
     id: str

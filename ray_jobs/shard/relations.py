@@ -21,7 +21,7 @@ class Config(JobConfig):
     """Options of `shard relations`."""
 
     placement: ClassVar[frozenset[str]] = JobConfig.placement | {
-        *("paths", "documents", "without_documents", "max_reject_rate"),
+        *("paths", "documents", "without_documents", "allow_one_class", "max_reject_rate"),
     }
 
     paths: tuple[str, ...] = Field(
