@@ -3,9 +3,11 @@
 All run in one process, one after another, on the same names and cores, three times in turn; the best time counts, so
 that load beside hurts all alike. Prints a table and, with --out, writes JSON with the environment.
 
-    python benchmarks/encode_names.py --model MODEL_DIR --names names.txt --count 2000
+    python benchmarks/encode_names.py --model MODEL_DIR --names names.txt --count 50000 \\
+        [--dictionary dictionary.txt --queries queries.txt]
 
-The names file has one name a line; of a line `id||name` the part after `||` is taken.
+The names file has one name a line; of a line `id||name` the part after `||` is taken. Each way also says how well its
+vectors agree with those of float32 (cosines), and with a dictionary and queries (`id||name`) what it links (acc@1).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import argparse
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -81,17 +84,52 @@ def with_threads(threads: int, encode: Callable[[list[str]], np.ndarray]) -> Cal
     return run
 
 
-def measure(ways: dict[str, Callable[[list[str]], np.ndarray]], names: list[str]) -> dict[str, float]:
-    """Return the best seconds of each way; the ways take turns."""
+def measure(
+    ways: dict[str, Callable[[list[str]], np.ndarray]], names: list[str], repeats: int
+) -> tuple[dict[str, float], dict[str, np.ndarray]]:
+    """Return the best seconds of each way, and its vectors; the ways take turns."""
     for encode in ways.values():
         encode(names[:64])
     seconds = dict.fromkeys(ways, float("inf"))
-    for _ in range(REPEATS):
+    vectors = {}
+    for _ in range(repeats):
         for way, encode in ways.items():
             started = time.perf_counter()
-            encode(names)
+            vectors[way] = encode(names)
             seconds[way] = min(seconds[way], time.perf_counter() - started)
-    return seconds
+            print(f"{way}: {len(names) / seconds[way]:.0f} names/s", file=sys.stderr)
+    return seconds, vectors
+
+
+def unit(E_ND: np.ndarray) -> np.ndarray:
+    """Scale vectors to length 1."""
+    return E_ND / np.linalg.norm(E_ND, axis=1, keepdims=True)
+
+
+def agreement(E_ND: np.ndarray, expected: np.ndarray) -> dict[str, float]:
+    """Compare vectors with those of float32."""
+    cosines = (unit(E_ND) * unit(expected)).sum(axis=1)
+    return {
+        "cosine_mean": float(cosines.mean()),
+        "cosine_min": float(cosines.min()),
+        "largest_difference": float(np.abs(E_ND - expected).max()),
+    }
+
+
+def read_dictionary(path: Path) -> tuple[list[str], list[str]]:
+    """Return the ids and normalised names of a file of `id||name` lines."""
+    normalise = Normaliser()
+    rows = [line.rstrip("\n").split("||", 1) for line in path.open(encoding="utf-8")]
+    return [row[0] for row in rows], [normalise(row[1]) for row in rows]
+
+
+def linked(encode: Callable[[list[str]], np.ndarray], dictionary: Path, queries: Path) -> float:
+    """Return acc@1 in percent: the nearest name's concept is the query's."""
+    ids, names = read_dictionary(dictionary)
+    gold, mentions = read_dictionary(queries)
+    E_ND, Q_MD = unit(encode(names)), unit(encode(mentions))
+    best = [int(np.argmax(E_ND @ query)) for query in Q_MD]
+    return 100 * float(np.mean([ids[row] == concept for row, concept in zip(best, gold, strict=True)]))
 
 
 def main() -> None:
@@ -99,9 +137,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, help="model directory or Hub name")
     parser.add_argument("--names", required=True, type=Path, help="text file, one name (or id||name) a line")
-    parser.add_argument("--count", type=int, default=2000, help="names to encode (default: %(default)s)")
+    parser.add_argument("--count", type=int, default=50_000, help="names to encode (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="cores (default: all)")
-    parser.add_argument("--precisions", default="float32,bf16", help="of TextEncoder (default: %(default)s)")
+    parser.add_argument("--precisions", default="float32,bf16,int8", help="of TextEncoder (default: %(default)s)")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="the best counts (default: %(default)s)")
+    parser.add_argument("--dictionary", type=Path, help="id||name a line, for acc@1")
+    parser.add_argument("--queries", type=Path, help="id||mention a line, for acc@1")
     parser.add_argument("--out", type=Path, help="JSON report")
     given = parser.parse_args()
     names = read_names(given.names, given.count)
@@ -113,12 +154,20 @@ def main() -> None:
     }
     ways["SentenceTransformer.encode"] = sentence_transformers(given.model, given.threads)
     ways[f"padded to {SAPBERT_LENGTH}, given order"] = fixed_length(given.model, given.threads)
-    seconds = measure(ways, names)
+    seconds, vectors = measure(ways, names, given.repeats)
     base = seconds["SentenceTransformer.encode"]
     rows = {way: {"names_per_second": len(names) / s, "times_peer": base / s} for way, s in seconds.items()}
+    for way, row in rows.items():
+        if not way.startswith("padded"):  # another pooling
+            row.update(agreement(vectors[way], vectors["TextEncoder float32"]))
+            if given.dictionary and given.queries:
+                row["acc1"] = linked(ways[way], given.dictionary, given.queries)
     print(f"{len(names)} names, {given.threads} threads, {read_spec(resolve_model(given.model))}")
     for way, row in rows.items():
-        print(f"{way:32}{row['names_per_second']:10.0f} names/s{row['times_peer']:8.2f} x SentenceTransformer")
+        shown = f"{way:28}{row['names_per_second']:8.0f} names/s{row['times_peer']:7.2f} x SentenceTransformer"
+        if "cosine_min" in row:
+            shown += f"   cosine {row['cosine_mean']:.5f}, at least {row['cosine_min']:.5f}"
+        print(shown + (f"   acc@1 {row['acc1']:.2f}" if "acc1" in row else ""))
     if given.out:
         environment = {
             "cpu": torch.backends.cpu.get_cpu_capability(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pydantic import Field
 from biomodels import shuffle, storage
 from biomodels.artifacts import Artifact, ArtifactBuilder, FileEntry, Manifest
 from biomodels.errors import InputError, UsageError
-from biomodels.models.spec import Pooling, model_digest, read_spec, resolve_model
+from biomodels.models.spec import Pooling, Precision, model_digest, read_spec, resolve_model
 from ray_jobs.config import JobConfig
 from ray_jobs.fan_out import Item, fan_out, guarded, result_table, results
 from ray_jobs.progress import bar, say
@@ -22,8 +23,8 @@ from ray_jobs.session import session
 from ray_jobs.tasks import kept_files
 
 if TYPE_CHECKING:
+    from biomodels.inference.name_sources import NameSource
     from biomodels.inference.text_encoder import TextEncoder
-    from biomodels.terminology.normalise import Normaliser
 
 EXAMPLE = "python -m ray_jobs embed --model models/m1 --names data/hpo/names --out data/hpo/embeddings"
 CORES_PER_ACTOR = 8
@@ -34,16 +35,34 @@ class Config(JobConfig):
 
     # The names, and the model with its pooling, length and normalisation, are in the inputs by their digests.
     placement: ClassVar[frozenset[str]] = JobConfig.placement | {
-        "model", "names", "pooling", "max_length", "normalise", "actors", "gpus_per_actor",
+        "model", "names", "pooling", "max_length", "normalise", "actors", "gpus_per_actor", "reuse", "max_reject_rate",
     }  # fmt: skip
 
     model: str = Field(description="model directory in Hugging Face layout, or a name on its Hub")
-    names: str = Field(description="`names` artifact, as `shard terminology` writes it")
+    names: str = Field(
+        description="`names` artifact, as `shard terminology` writes it, or a text file of names, one a line (plain "
+        "or gzip), each of which is then a concept of its own"
+    )
     out: str = Field(description="directory or URI of the embeddings; the same command goes on where it was stopped")
-    precision: Literal["float32", "bf16", "fp16"] = Field(
+    reuse: str | None = Field(
+        default=None,
+        description="embeddings of an earlier version of the names, by the same model: only strings that are not in "
+        "there are encoded; the result is the same",
+    )
+    precision: Precision = Field(
         default="float32",
-        description="of the model's weights; bf16 pays on GPUs and on CPUs with AVX-512 BF16 or AMX, and is several "
-        "times slower than float32 on other CPUs",
+        description="of the model's weights. bf16 (cosine to float32 at least 0.9998 with MiniLM) is 2 to 5 times as "
+        "fast on GPUs and CPUs with AVX-512 BF16 or AMX, slower on others; fp16 is for GPUs; int8 (cosine about 0.997) "
+        "is for CPUs with VNNI but no bf16",
+    )
+    compiled: bool = Field(
+        default=False,
+        description="let torch.compile fuse the model's layers: needs a C++ compiler and a minute at the start; "
+        "float32 vectors differ by rounding (1e-6)",
+    )
+    lowercase: bool = Field(default=True, description="lower the case of a text file's names; artifacts record theirs")
+    max_reject_rate: float = Field(
+        default=0.01, ge=0, le=1, description="share of malformed lines of a text file above which the job fails"
     )
     storage: Literal["float16", "float32"] = Field(default="float16", description="how the vectors are stored")
     pooling: Pooling | None = Field(default=None, description="instead of the one that the model directory records")
@@ -54,7 +73,7 @@ class Config(JobConfig):
     token_budget: int | None = Field(
         default=None, ge=1, description="tokens in a batch, at most; by default 2048 on a CPU and 32768 on a GPU"
     )
-    part_rows: int = Field(default=8192, ge=1, description="rows of a part, about: what is lost at most by a kill")
+    part_rows: int = Field(default=16_384, ge=1, description="rows of a part, about: what is lost at most by a kill")
     actors: int | None = Field(
         default=None, ge=1, description="encoders at work; by default one per GPU, else one per 8 cores of each node"
     )
@@ -73,46 +92,51 @@ class Pool(NamedTuple):
 
 
 def main(config: Config) -> Manifest:
-    """Encode each distinct name of a `names` artifact once.
+    """Encode each distinct name of a `names` artifact, or of a text file, once.
 
     The result carries its names along, so that `index` needs nothing else. A part is a range of name_ids; it is done
     by one encoder, and its vectors are the same however many encoders there are.
     """
     from biomodels.inference import parts
+    from biomodels.inference.name_sources import open_names
 
-    names = Artifact.open(config.names, "names")
+    source = open_names(config.names, lowercase=config.lowercase)
     directory = resolve_model(config.model)
     spec = read_spec(directory, pooling=config.pooling, max_length=config.max_length, normalise=config.normalise)
-    normaliser = parts.normaliser_of(names)
-    rows = sum(entry.rows or 0 for entry in parts.name_files(names))
-    if not rows:
-        raise InputError(f"{config.names}: has no names; nothing can be encoded")
-    digest = model_digest(directory, spec)
-    inputs = {"names": names.digest, "model": digest}
+    model = {
+        "model_digest": model_digest(directory, spec),
+        "normaliser": source.normaliser.name,
+        **{key: getattr(config, key) for key in ("storage", "precision", "compiled")},
+    }
+    reuse = Artifact.open(storage.absolute(config.reuse), parts.KIND) if config.reuse else None
+    if reuse:
+        parts.check_reusable(reuse, model)
+    inputs = {"names": source.digest, "model": model["model_digest"]}
     builder = ArtifactBuilder.begin(config.out, parts.KIND, config=config.byte_config(), inputs=inputs)
     if builder.finished:
         say(f"{config.out}: finished before, nothing to do")
         return builder.finished
-    bits = shuffle.part_bits(rows, config.part_rows, parts.MOST_BITS)
+    bits = shuffle.part_bits(source.rows, config.part_rows, parts.MOST_BITS)
     started = time.monotonic()
     with session(config.num_cpus):
-        strings = _split(builder, names, normaliser, bits)
+        strings = _split(builder, source, bits, config.max_reject_rate)
+        if not any(entry.rows for entry in strings):
+            raise InputError(f"{config.names}: has no names; nothing can be encoded")
         split = time.monotonic()
-        dimension = _encode(builder, strings, config)
-    facts = {
-        "model_digest": digest,
+        counts = _encode(builder, strings, config, reuse)
+    facts = model | {
         "spec": spec.model_dump(),
-        "dimension": dimension,
-        "storage": config.storage,
-        "precision": config.precision,
-        "normaliser": normaliser.name,
+        "dimension": _dimension(builder),
         "parts": 1 << bits,
-        "names": rows,
+        "names": sum(entry.rows or 0 for entry in builder.entries() if entry.path.startswith("names/")),
         "strings": sum(entry.rows or 0 for entry in strings),
     }
     seconds = {"split": round(split - started, 2), "encode": round(time.monotonic() - split, 2)}
-    manifest = builder.commit(facts, run={"seconds": seconds, "model": _where(config.model)})
-    say(f"{config.out}: {facts['strings']:,} strings of {rows:,} names, {dimension} dimensions in {config.storage}")
+    run = {"seconds": seconds, "model": _where(config.model), "strings": counts}
+    manifest = builder.commit(facts, run=run)
+    shown = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    say(f"{config.out}: {facts['strings']:,} strings ({shown}) of {facts['names']:,} names, "
+        f"{facts['dimension']} dimensions in {config.storage}")  # fmt: skip
     return manifest
 
 
@@ -121,7 +145,7 @@ def _where(model: str) -> str:
     return os.path.abspath(os.path.expanduser(model)) if os.path.isdir(os.path.expanduser(model)) else model
 
 
-def _split(builder: ArtifactBuilder, names: Artifact, normaliser: Normaliser, bits: int) -> list[FileEntry]:
+def _split(builder: ArtifactBuilder, source: NameSource, bits: int, max_reject_rate: float) -> list[FileEntry]:
     """Cut the names into parts, each with its distinct strings; return the entries of the strings, by part."""
     from biomodels.inference import parts
 
@@ -130,25 +154,43 @@ def _split(builder: ArtifactBuilder, names: Artifact, normaliser: Normaliser, bi
     strings = dict(enumerate(kept_files(builder, [parts.strings_part(part) for part in numbers])))
     todo = [part for part in numbers if not (rows[part] and strings[part])]
     if todo:
-        files = [{"file": file} for file in range(len(parts.name_files(names)))]
-
-        def spill(item: Item) -> Item:
-            return {"spills": parts.spill_names(builder, names, item["file"], bits)}
+        spills = _spill(builder, source, bits, max_reject_rate)
 
         def write(item: Item) -> Item:
-            _, written = parts.write_strings(builder, item["part"], spills, normaliser)
+            _, written = parts.write_strings(builder, item["part"], spills, source.normaliser, once=source.once)
             return {"part": item["part"], "entry": written.model_dump()}
 
-        spills = sorted(uri for result in fan_out(spill, files) for uri in result["spills"])
         with bar("distinct strings", len(numbers), "parts", done=len(numbers) - len(todo)) as progress:
-            for result in fan_out(write, [{"part": part} for part in todo]):
+            for result in fan_out(write, [{"part": part} for part in todo], short=True):
                 strings[result["part"]] = FileEntry.model_validate(result["entry"])
                 progress.update(1)
     return [entry for part in numbers if (entry := strings[part])]
 
 
-def _encode(builder: ArtifactBuilder, strings: Sequence[FileEntry], config: Config) -> int:
-    """Encode the parts that are not done; return the vectors' dimension."""
+def _spill(builder: ArtifactBuilder, source: NameSource, bits: int, max_reject_rate: float) -> list[str]:
+    """Cut every file of the source by part; return the spill files in the order of the source."""
+    from biomodels.inference import parts
+    from biomodels.terminology.rejects import EXAMPLES, Reject, check_reject_rate, rejects_table
+
+    def spill(item: Item) -> Item:
+        rejects: list[Reject] = []
+        uris = parts.spill_names(builder, source.tables(item["file"], rejects), item["file"], bits)
+        if rejects:
+            builder.publish_table("rejects/rejects.parquet", rejects_table(rejects))
+        return {"spills": uris, "rejects": len(rejects), "examples": [asdict(row) for row in rejects[:EXAMPLES]]}
+
+    spills = []
+    for result in fan_out(spill, [{"file": file} for file in range(source.files)]):
+        examples = [Reject(**row) for row in result["examples"]]
+        check_reject_rate(result["rejects"], source.rows, max_reject_rate, examples)
+        spills += result["spills"]
+    return sorted(spills)
+
+
+def _encode(
+    builder: ArtifactBuilder, strings: Sequence[FileEntry], config: Config, reuse: Artifact | None
+) -> dict[str, int]:
+    """Encode the parts that are not done; return how many strings were encoded, reused, and kept."""
     import ray.data
 
     from biomodels.inference import parts
@@ -156,34 +198,54 @@ def _encode(builder: ArtifactBuilder, strings: Sequence[FileEntry], config: Conf
     paths = [parts.embeddings_part(part) for part in range(len(strings))]
     kept = kept_files(builder, paths)
     done = sum(entry.rows or 0 for entry in kept if entry)
+    counts = {"encoded": 0, "reused": 0, "kept": done}
     if done:
         say(f"kept {sum(map(bool, kept))} of {len(kept)} parts: {done:,} names not encoded again")
     todo = [{"part": part} for part, entry in enumerate(kept) if not entry]
     if todo:
         pool = plan_pool(config.actors, config.gpus_per_actor)
+        if config.precision == "bf16":
+            _say_if_slow(pool)
         dataset = ray.data.from_items(todo, override_num_blocks=len(todo)).map_batches(
             PartEncoder,
-            fn_constructor_args=(builder, config, pool),
+            fn_constructor_args=(builder, config, pool, reuse),
             batch_size=1,
             batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(size=min(pool.actors, len(todo)), max_tasks_in_flight_per_actor=1),
+            compute=ray.data.ActorPoolStrategy(size=min(pool.actors, len(todo)), max_tasks_in_flight_per_actor=2),
             num_cpus=pool.cpus,
             num_gpus=pool.gpus,
         )
         with bar("encode", sum(entry.rows or 0 for entry in strings), "names", done=done) as progress:
             for result in results(dataset):
                 progress.update(result["rows"])
-    files, path = storage.filesystem(storage.join(builder.uri, paths[0]))
+                counts["reused"] += result["reused"]
+                counts["encoded"] += result["rows"] - result["reused"]
+    return counts
+
+
+def _dimension(builder: ArtifactBuilder) -> int:
+    """Return the columns of the vectors."""
+    from biomodels.inference.parts import embeddings_part
+
+    files, path = storage.filesystem(storage.join(builder.uri, embeddings_part(0)))
     return int(pq.read_schema(path, filesystem=files).field("embedding").type.list_size)
+
+
+def _say_if_slow(pool: Pool) -> None:
+    from biomodels.inference.text_encoder import has_fast_bf16
+
+    if not pool.gpus and not has_fast_bf16("cpu"):
+        say("--precision bf16: this CPU has no AVX-512 BF16 or AMX; float32 would be faster")
 
 
 class PartEncoder:
     """An actor's work: encode the strings of a part and publish their vectors; only counts travel back."""
 
-    def __init__(self, builder: ArtifactBuilder, config: Config, pool: Pool) -> None:
+    def __init__(self, builder: ArtifactBuilder, config: Config, pool: Pool, reuse: Artifact | None) -> None:
         self._builder = builder
         self._config = config
         self._pool = pool
+        self._reuse = reuse
         self._encoder: TextEncoder | None = None
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -193,8 +255,8 @@ class PartEncoder:
     def _encode(self, part: int) -> Item:
         from biomodels.inference.parts import encode_part
 
-        entry = encode_part(self._builder, part, self._load(), self._config.storage)
-        return {"part": part, "rows": entry.rows or 0}
+        done = encode_part(self._builder, part, self._load, self._config.storage, self._reuse)
+        return {"part": part, "rows": done.entry.rows or 0, "reused": done.reused}
 
     def _load(self) -> TextEncoder:
         """Load the model at the first part: an error in an actor's constructor could not be a result."""
@@ -205,6 +267,7 @@ class PartEncoder:
             self._encoder = TextEncoder(
                 config.model,
                 precision=config.precision,
+                compiled=config.compiled,
                 device="cuda" if self._pool.gpus else "cpu",
                 threads=self._pool.threads,
                 token_budget=config.token_budget,

@@ -16,6 +16,17 @@ import pytest
 SHARED_DATA = Path(os.environ.get("BIOMODELS_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests marked `gpu` on a machine without one."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked:
+        import torch
+
+        if not torch.cuda.is_available():
+            for item in marked:
+                item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real corpora; a test that needs it is skipped where it is missing."""
@@ -105,7 +116,7 @@ def small_index(tmp_path_factory: pytest.TempPathFactory, minilm: str) -> str:
     embeddings = ArtifactBuilder.begin(str(directory / "embeddings"), parts.KIND, config={}, inputs={})
     embeddings.publish_table(parts.names_part(0), table)
     strings = embeddings.publish_table(parts.strings_part(0), parts.distinct_strings(table, normalise))
-    parts.encode_part(embeddings, 0, encoder, "float32")
+    parts.encode_part(embeddings, 0, lambda: encoder, "float32")
     facts = {
         "model_digest": encoder.digest,
         "spec": encoder.spec.model_dump(),

@@ -11,8 +11,8 @@ A part is a range of name_ids: with 2^b parts, part p holds the ids whose first 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from biomodels import schemas, shuffle, storage
 from biomodels.artifacts import Artifact, ArtifactBuilder, FileEntry
-from biomodels.errors import ArtifactError, InputError
+from biomodels.errors import InputError
 from biomodels.inference.text_encoder import TextEncoder
-from biomodels.terminology.normalise import Normaliser, name_id
+from biomodels.terminology.hashing import hash_strings
+from biomodels.terminology.normalise import Normaliser
 
 KIND = "embeddings"
 MOST_BITS = 16
-SPILL_ROWS = 1 << 17
 _ORDER = ("name_id", "concept_id", "name", "language", "source", "term_type", "preferred")
 
 
@@ -47,33 +47,20 @@ def embeddings_part(part: int) -> str:
     return f"embeddings/part-{part:05d}.parquet"
 
 
-def name_files(names: Artifact) -> list[FileEntry]:
-    """Return the Parquet files of (concept, name) rows in a `names` artifact."""
-    return [entry for entry in names.files() if entry.path.endswith(".parquet") and "rejects" not in entry.path]
+def spill_names(builder: ArtifactBuilder, tables: Iterable[pa.Table], file: int, bits: int) -> list[str]:
+    """Cut the rows of one file of names by part, into spill files in the work area; those that are there are kept.
 
-
-def normaliser_of(names: Artifact) -> Normaliser:
-    """Return the normaliser that a `names` artifact records in its facts or its config.
-
-    Raises:
-        ArtifactError: it records none, or one that we do not have.
-    """
-    recorded = names.facts.get("normaliser", names.manifest.config.get("normaliser"))
-    try:
-        return Normaliser.from_name(str(recorded))
-    except ValueError as error:
-        raise ArtifactError(f"{names.uri}: {error}; make the names again with `shard terminology`") from error
-
-
-def spill_names(builder: ArtifactBuilder, names: Artifact, file: int, bits: int) -> list[str]:
-    """Cut one file of names by part, into spill files in the work area; those that are there already are kept.
+    Args:
+        builder: the embeddings artifact.
+        tables: the file's rows (schema NAMES), cut the same way each time.
+        file: its number.
+        bits: the binary logarithm of the number of parts.
 
     Returns:
         The URIs of the spill files.
     """
-    entry = name_files(names)[file]
     uris = []
-    for number, table in enumerate(_tables(names, entry)):
+    for number, table in enumerate(tables):
         uri = builder.work("spill", f"{file:05d}-{number:05d}.arrow")
         uris.append(uri)
         if not storage.exists(uri):
@@ -83,9 +70,16 @@ def spill_names(builder: ArtifactBuilder, names: Artifact, file: int, bits: int)
 
 
 def write_strings(
-    builder: ArtifactBuilder, part: int, spills: Sequence[str], normaliser: Normaliser
+    builder: ArtifactBuilder, part: int, spills: Sequence[str], normaliser: Normaliser, *, once: bool = False
 ) -> tuple[FileEntry, FileEntry]:
     """Publish a part's rows and its distinct strings.
+
+    Args:
+        builder: the embeddings artifact.
+        part: number of the part.
+        spills: where the rows are, by part.
+        normaliser: the one that the rows' ids were made with.
+        once: keep one row of each string, for names that belong to no concept.
 
     Raises:
         InputError: two strings have one name_id, or an id was not made with this normaliser.
@@ -93,6 +87,9 @@ def write_strings(
     table = shuffle.gather(spills, part, part + 1, schemas.NAMES)
     table = table.sort_by([(column, "ascending") for column in _ORDER])
     strings = distinct_strings(table, normaliser)
+    if once:
+        ids = table["name_id"].to_numpy()
+        table = table.take(pa.array(np.unique(ids, return_index=True)[1]))
     return builder.publish_table(names_part(part), table), builder.publish_table(strings_part(part), strings)
 
 
@@ -102,51 +99,106 @@ def distinct_strings(table: pa.Table, normaliser: Normaliser) -> pa.Table:
     Raises:
         InputError: two strings have one name_id, or an id was not made with this normaliser.
     """
-    ids: list[int] = []
-    texts: list[str] = []
-    for identity, name in zip(table["name_id"].to_pylist(), table["name"].to_pylist(), strict=True):
-        text = normaliser(name)
-        if not ids or ids[-1] != identity:
-            ids.append(identity)
-            texts.append(text)
-        elif texts[-1] != text:
-            raise InputError(f"name_id {identity}: two strings have it, {texts[-1]!r} and {text!r}; drop one of them")
-    for identity, text in zip(ids, texts, strict=True):
-        if name_id(text) != identity:
-            raise InputError(
-                f"name_id {identity}: is not the identity of {text!r} under normaliser {normaliser.name!r}; "
-                "make the names again with `shard terminology`"
-            )
-    return pa.table({"name_id": ids, "text": texts}, schema=schemas.STRINGS)
+    ids = table["name_id"].to_numpy()
+    texts = normaliser.column(table["name"])
+    fresh = np.r_[True, ids[1:] != ids[:-1]] if len(ids) else np.empty(0, dtype=bool)
+    firsts = texts.take(pa.array(np.flatnonzero(fresh)))
+    differing = pc.not_equal(texts, firsts.take(pa.array(np.cumsum(fresh) - 1)))
+    if len(rows := np.flatnonzero(differing.to_numpy(zero_copy_only=False))):
+        row = int(rows[0])
+        one = firsts[int(np.cumsum(fresh)[row]) - 1].as_py()
+        raise InputError(f"name_id {ids[row]}: two strings have it, {one!r} and {texts[row].as_py()!r}; drop one")
+    ids = ids[fresh]
+    if len(rows := np.flatnonzero(hash_strings(firsts.to_pylist()) != ids)):
+        text = firsts[int(rows[0])].as_py()
+        raise InputError(
+            f"name_id {ids[rows[0]]}: is not the identity of {text!r} under normaliser {normaliser.name!r}; "
+            "make the names again with `shard terminology`"
+        )
+    return pa.table([pa.array(ids), firsts], schema=schemas.STRINGS)
 
 
-def encode_part(builder: ArtifactBuilder, part: int, encoder: TextEncoder, float_type: str) -> FileEntry:
+class EncodedPart(NamedTuple):
+    """A part whose vectors are published, and how many of them were taken from elsewhere."""
+
+    entry: FileEntry
+    reused: int
+
+
+def encode_part(
+    builder: ArtifactBuilder,
+    part: int,
+    encoder: Callable[[], TextEncoder],
+    float_type: str,
+    reuse: Artifact | None = None,
+) -> EncodedPart:
     """Encode a part's strings and publish the vectors, as the model gives them.
 
     Args:
         builder: the embeddings artifact; the part's strings are there.
         part: number of the part.
-        encoder: the model.
+        encoder: gives the model; with `reuse`, called only if there is a string to encode.
         float_type: "float16" or "float32", how vectors are stored.
+        reuse: an artifact of the same model, precision and `float_type`: its vectors are taken, not made again.
 
     Raises:
         InputError: a vector is not finite in that type.
     """
     files, path = storage.filesystem(storage.join(builder.uri, strings_part(part)))
     strings = pq.read_table(path, filesystem=files)
-    texts: list[str] = strings["text"].to_pylist()
-    with np.errstate(over="ignore"):
-        E_ND = encoder.encode(texts).astype(float_type)
-    finite = np.isfinite(E_ND).all(axis=1)
-    if not finite.all():
-        text = texts[int(np.argmin(finite))]
-        raise InputError(
-            f"the model's vector of {text!r} is not finite in {float_type}; try --storage float32 or check it"
-        )
+    ids = strings["name_id"].to_numpy()
+    dimension = encoder().dimension if reuse is None else int(reuse.facts["dimension"])
+    E_ND = np.empty((len(ids), dimension), dtype=float_type)
+    known = np.zeros(len(ids), dtype=bool) if reuse is None else _take_known(reuse, ids, E_ND)
+    texts: list[str] = strings["text"].filter(pa.array(~known)).to_pylist()
+    if texts:
+        with np.errstate(over="ignore"):
+            E_ND[~known] = encoder().encode(texts)
+        finite = np.isfinite(E_ND[~known]).all(axis=1)
+        if not finite.all():
+            text = texts[int(np.argmin(finite))]
+            raise InputError(
+                f"the model's vector of {text!r} is not finite in {float_type}; try --storage float32 or check it"
+            )
     table = pa.table(
-        [strings["name_id"], fixed_size_list(E_ND)], schema=schemas.embeddings_schema(encoder.dimension, float_type)
+        [strings["name_id"], fixed_size_list(E_ND)], schema=schemas.embeddings_schema(dimension, float_type)
     )
-    return builder.publish_table(embeddings_part(part), table)
+    return EncodedPart(builder.publish_table(embeddings_part(part), table), int(known.sum()))
+
+
+def check_reusable(old: Artifact, wanted: dict[str, Any]) -> None:
+    """Make sure that an artifact's vectors are those that would be made.
+
+    Args:
+        old: an `embeddings` artifact.
+        wanted: the facts that must agree, such as the model's digest.
+
+    Raises:
+        InputError: naming what differs.
+    """
+    differing = [
+        f"{key} {old.facts.get(key)!r}, not {value!r}" for key, value in wanted.items() if old.facts.get(key) != value
+    ]
+    if differing:
+        raise InputError(f"{old.uri}: its vectors cannot be reused: it has {', '.join(differing)}; leave out --reuse")
+
+
+def _take_known(old: Artifact, ids: NDArray[np.int64], E_ND: NDArray[Any]) -> NDArray[np.bool_]:
+    """Fill in the vectors that another artifact has of these (sorted) name_ids; return which those are."""
+    known = np.zeros(len(ids), dtype=bool)
+    if not len(ids):
+        return known
+    shift = 63 - (int(old.facts["parts"]).bit_length() - 1)
+    for part in range(int(ids[0]) >> shift, (int(ids[-1]) >> shift) + 1):
+        table = old.read_table(old.entry(embeddings_part(part)))
+        theirs = table["name_id"].to_numpy()
+        if not len(theirs):
+            continue
+        place = np.minimum(np.searchsorted(theirs, ids), len(theirs) - 1)
+        found = theirs[place] == ids
+        E_ND[found] = _matrix(table["embedding"], E_ND.shape[1])[place[found]]
+        known |= found
+    return known
 
 
 def fixed_size_list(E_ND: NDArray[Any]) -> pa.FixedSizeListArray:
@@ -156,12 +208,10 @@ def fixed_size_list(E_ND: NDArray[Any]) -> pa.FixedSizeListArray:
 
 def vectors(column: pa.ChunkedArray, dimension: int) -> NDArray[np.float32]:
     """Return an embedding column as E_ND, float32."""
-    flat = pc.list_flatten(column).to_numpy()
-    return np.asarray(flat, dtype=np.float32).reshape(-1, dimension)
+    return np.asarray(_matrix(column, dimension), dtype=np.float32)
 
 
-def _tables(names: Artifact, entry: FileEntry) -> Iterator[pa.Table]:
-    files, path = storage.filesystem(names.file_uri(entry))
-    with files.open_input_file(path) as handle:
-        for batch in pq.ParquetFile(handle).iter_batches(batch_size=SPILL_ROWS, columns=schemas.NAMES.names):
-            yield pa.Table.from_batches([batch]).cast(schemas.NAMES)
+def _matrix(column: pa.ChunkedArray, dimension: int) -> NDArray[Any]:
+    """Return an embedding column as E_ND, in the type in which it is stored."""
+    matrix: NDArray[Any] = pc.list_flatten(column).to_numpy().reshape(-1, dimension)
+    return matrix

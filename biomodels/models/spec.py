@@ -14,6 +14,7 @@ from biomodels.errors import InputError
 from biomodels.storage import sha256
 
 Pooling = Literal["cls", "mean", "mean_all_tok", "pooler", "mean_top2", "mean_first_last"]
+Precision = Literal["float32", "bf16", "fp16", "int8"]
 SPEC_FILE = "encoder.json"
 TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model")
 WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin")

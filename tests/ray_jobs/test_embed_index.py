@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from biomodels import storage
 from biomodels.artifacts import Artifact
-from biomodels.errors import ArtifactError, InputError, UsageError
+from biomodels.errors import ArtifactError, InputError, RejectRateError, UsageError
 from biomodels.index.sharded import ShardedIndex
 from biomodels.inference.parts import vectors
 from biomodels.inference.text_encoder import TextEncoder
@@ -69,6 +70,43 @@ def test_a_finished_artifact_is_left_alone_and_another_is_not_mixed_in(
         embed.main(embed.Config(model=tiny_bert, names=names, out=embeddings, part_rows=50))
     with pytest.raises(ArtifactError, match="inputs"):
         embed.main(embed.Config(model=tiny_bert, names=names, out=embeddings, part_rows=100, pooling="mean"))
+
+
+def test_a_changed_dictionary_encodes_new_strings_only(
+    embeddings: str, write_names, tiny_bert: str, tmp_path: Path
+) -> None:
+    names = write_names(tmp_path / "names", 630)  # 600 as before; the homonyms among them move
+    fresh = embed.main(embed.Config(model=tiny_bert, names=names, out=str(tmp_path / "fresh"), part_rows=40))
+    options = {"model": tiny_bert, "names": names, "part_rows": 40, "reuse": embeddings}
+    reused = embed.main(embed.Config(out=str(tmp_path / "reused"), **options))
+    assert manifest(tmp_path / "reused") == manifest(tmp_path / "fresh")
+    counts = storage.read_json(str(tmp_path / "reused" / "run.json"))["strings"]
+    assert counts["encoded"] + counts["reused"] == fresh.facts["strings"] == reused.facts["strings"]
+    assert counts["reused"] >= 570
+    assert 20 <= counts["encoded"] <= 60
+    with pytest.raises(InputError, match=r"cannot be reused: it has storage 'float16', not 'float32'"):
+        embed.main(embed.Config(out=str(tmp_path / "other"), storage="float32", **options))
+    with pytest.raises(InputError, match=r"cannot be reused: it has model_digest"):
+        embed.main(embed.Config(out=str(tmp_path / "other"), pooling="mean", **options))
+
+
+def test_a_text_file_of_names_becomes_an_index(tiny_bert: str, tmp_path: Path, ray_session: None) -> None:
+    path = tmp_path / "names.txt"
+    path.write_bytes("".join(f"Disease {i % 90}\n" for i in range(200)).encode() + b"DISEASE 1\nbad \xff\n")
+    config = embed.Config(model=tiny_bert, names=str(path), out=str(tmp_path / "e"), part_rows=50, actors=1)
+    facts = embed.main(config).facts
+    assert facts["strings"] == facts["names"] == 90
+    (rejects,) = Artifact.open(config.out).files("rejects/")
+    assert Artifact.open(config.out).read_table(rejects).to_pylist()[0]["line"] == 202
+    index.main(index.Config(embeddings=config.out, out=str(tmp_path / "ix"), factory="Flat"))
+    opened = ShardedIndex.open(str(tmp_path / "ix"))
+    (row,) = opened.rows_of([name_id("disease 1")])[name_id("disease 1")]
+    assert (row.concept_id, row.name) == ("disease 1", "DISEASE 1")
+    with pytest.raises(RejectRateError, match=r"1 of 202 rows are malformed.*names.txt:202: is not UTF-8"):
+        embed.main(config.model_copy(update={"out": str(tmp_path / "strict"), "max_reject_rate": 0.0}))
+    path.write_text("\n \n")
+    with pytest.raises(InputError, match="has no names"):
+        embed.main(config.model_copy(update={"out": str(tmp_path / "blank")}))
 
 
 def test_index_finds_every_name_again(embeddings: str, names: str, tiny_bert: str, tmp_path: Path) -> None:

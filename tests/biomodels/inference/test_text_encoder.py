@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from biomodels.errors import InputError
+from biomodels.inference import text_encoder
 from biomodels.inference.text_encoder import TextEncoder
 from biomodels.models.encoder import load_backbone, load_tokenizer
+from biomodels.models.spec import Precision
 
 WORDS = ["acute", "chronic", "renal", "failure", "of", "the", "left", "type", "2", "mellitus", "with", "(disorder)"]
 
@@ -34,17 +37,55 @@ def test_vectors_equal_those_of_sentence_transformers(encoder: TextEncoder, mini
     np.testing.assert_allclose(encoder.encode(given), peer.encode(given, batch_size=64), atol=1e-5)
 
 
-def test_a_vector_is_the_same_to_the_bit_alone_and_among_others(encoder: TextEncoder) -> None:
-    given = texts(60)
+@pytest.mark.parametrize("precision", ["float32", "bf16", "int8"])
+def test_a_vector_is_the_same_to_the_bit_alone_and_among_others(minilm: str, precision: Precision) -> None:
+    encoder = TextEncoder(minilm, precision=precision)
+    given = [*texts(60), *(f"{word} {i}" for i in range(400) for word in WORDS[:2])]
     together = encoder.encode(given)
-    assert np.array_equal(together, np.concatenate([encoder.encode([text]) for text in given]))
+    few = [*range(0, 60, 4), *range(60, len(given), 100)]
+    assert np.array_equal(together[few], np.concatenate([encoder.encode([given[i]]) for i in few]))
     assert np.array_equal(together[::-1], encoder.encode(given[::-1]))
     assert np.array_equal(together[:7], encoder.encode(given[:7]))
 
 
-def test_budget_and_threads_do_not_change_bits(encoder: TextEncoder, minilm: str) -> None:
+def test_budget_threads_and_windows_do_not_change_bits(
+    encoder: TextEncoder, minilm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given = texts(60)
-    assert np.array_equal(encoder.encode(given), TextEncoder(minilm, token_budget=100, threads=3).encode(given))
+    expected = encoder.encode(given)
+    assert np.array_equal(expected, TextEncoder(minilm, token_budget=100, threads=3).encode(given))
+    monkeypatch.setattr(text_encoder, "WINDOW", 7)
+    assert np.array_equal(expected, encoder.encode(given))
+
+
+def test_equal_texts_are_encoded_once(encoder: TextEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    tokenise = encoder._tokenize
+    monkeypatch.setattr(encoder, "_tokenize", lambda given: seen.extend(given) or tokenise(given))
+    given = ["renal failure", "sepsis", "renal failure", "sepsis", "fever"]
+    vectors = encoder.encode(given)
+    assert seen == ["renal failure", "sepsis", "fever"]
+    assert np.array_equal(vectors, np.stack([encoder.encode([text])[0] for text in given]))
+
+
+def test_precisions_that_a_device_does_not_have_are_refused(tiny_bert: str) -> None:
+    with pytest.raises(InputError, match="fp16 needs a GPU; use bf16 or float32"):
+        TextEncoder(tiny_bert, precision="fp16", device="cpu")
+
+
+@pytest.mark.slow
+def test_compiled_vectors_differ_by_rounding_only(tiny_bert: str) -> None:
+    given = texts(20)
+    compiled = TextEncoder(tiny_bert, compiled=True, threads=1).encode(given)
+    np.testing.assert_allclose(compiled, TextEncoder(tiny_bert).encode(given), atol=1e-5)
+
+
+@pytest.mark.gpu
+def test_a_gpu_gives_the_vectors_of_the_cpu(minilm: str, encoder: TextEncoder) -> None:
+    given = texts(200)
+    np.testing.assert_allclose(TextEncoder(minilm, device="cuda").encode(given), encoder.encode(given), atol=1e-4)
+    half = TextEncoder(minilm, device="cuda", precision="fp16").encode(given)
+    assert (half * encoder.encode(given)).sum(1).min() > 0.999
 
 
 def test_no_text_gives_no_vector(encoder: TextEncoder) -> None:
