@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from threading import Lock
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import pyarrow as pa
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 EXAMPLE = "python -m ray_jobs embed --model models/m1 --names data/hpo/names --out data/hpo/embeddings"
 CORES_PER_ACTOR = 8
+PARTS_AT_ONCE = 2
+"""Parts that an actor has at hand: while the model has one, another is read, tokenised or written."""
 
 
 class Config(JobConfig):
@@ -211,7 +214,12 @@ def _encode(
             fn_constructor_args=(builder, config, pool, reuse),
             batch_size=1,
             batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(size=min(pool.actors, len(todo)), max_tasks_in_flight_per_actor=2),
+            compute=ray.data.ActorPoolStrategy(
+                size=min(pool.actors, len(todo)),
+                max_tasks_in_flight_per_actor=2 * PARTS_AT_ONCE,
+                max_concurrent_calls_per_actor=PARTS_AT_ONCE,
+                enable_true_multi_threading=True,
+            ),
             num_cpus=pool.cpus,
             num_gpus=pool.gpus,
         )
@@ -247,6 +255,7 @@ class PartEncoder:
         self._pool = pool
         self._reuse = reuse
         self._encoder: TextEncoder | None = None
+        self._loading = Lock()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Encode the parts in `batch["part"]`; a user's error is a result too."""
@@ -262,9 +271,11 @@ class PartEncoder:
         """Load the model at the first part: an error in an actor's constructor could not be a result."""
         from biomodels.inference.text_encoder import TextEncoder
 
-        if self._encoder is None:
+        with self._loading:
+            if self._encoder is not None:
+                return self._encoder
             config = self._config
-            self._encoder = TextEncoder(
+            encoder = TextEncoder(
                 config.model,
                 precision=config.precision,
                 compiled=config.compiled,
@@ -275,9 +286,10 @@ class PartEncoder:
                 max_length=config.max_length,
                 normalise=config.normalise,
             )
-            if self._encoder.digest != self._builder.inputs["model"]:
+            if encoder.digest != self._builder.inputs["model"]:
                 raise InputError(f"{config.model}: is another model on this node than where the job was started")
-        return self._encoder
+            self._encoder = encoder
+        return encoder
 
 
 def plan_pool(actors: int | None, gpus_per_actor: float | None) -> Pool:

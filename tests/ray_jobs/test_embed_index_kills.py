@@ -133,6 +133,20 @@ def test_killed_embed_ends_with_the_same_bytes(jobs: Jobs, embed: Callable[..., 
     assert contents(jobs.directory / "killed") == expected
 
 
+@pytest.mark.slow
+def test_ten_killed_actors_change_no_byte(jobs: Jobs, write_names, minilm: str) -> None:
+    names = write_names(jobs.directory / "many", 3000)
+
+    def embed(out: str, *kill: str) -> dict[str, bytes]:
+        options = ("--names", names, "--model", minilm, "--part-rows", "100", "--actors", "2")
+        jobs.run("embed", *options, "--out", str(jobs.directory / out), kill=kill)
+        return contents(jobs.directory / out)
+
+    moments = sorted(random.Random(SEED).sample(range(2, 32), 10))
+    killed = embed("many_killed", *(f"publish_file|/embeddings/part|{moment}|worker" for moment in moments))
+    assert killed == embed("many_undisturbed")
+
+
 def test_killed_index_ends_with_the_same_bytes(jobs: Jobs, undisturbed: Path) -> None:
     choice = random.Random(SEED)
 
