@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import time
@@ -90,6 +91,7 @@ def train_worker(job: dict[str, Any]) -> str | None:
     """
     import ray.train
 
+    _quiet_reports()
     plan: TrainPlan = job["plan"]
     rank, world_size = dist.get_rank(), dist.get_world_size()
     prepare_device(job["device"])
@@ -215,3 +217,10 @@ def _agree_on(value: T) -> T:
     values = [value]
     dist.broadcast_object_list(values, src=0)
     return values[0]
+
+
+def _quiet_reports() -> None:
+    """Silence the line that Ray Train prints on every rank at every report; its logger is named after its file."""
+    for name in list(logging.root.manager.loggerDict):
+        if name.endswith("ray/train/v2/_internal/execution/context.py"):
+            logging.getLogger(name).setLevel(logging.WARNING)
