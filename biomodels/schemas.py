@@ -73,7 +73,8 @@ ARTICLES = pa.schema(
     ]
 )
 """One row per PMID, its latest version, sorted by hash. A text is `""` where it is missing; what a source does not say
-(year, status, a JSONL's languages) is null. `text_digest` is of `f"{title} {abstract}".strip()`."""
+(year, status, a JSONL's languages) is null. `sections` is empty for an abstract in one piece; those of a structured
+one, joined by spaces as `LABEL: text`, are the abstract. `text_digest` is of `f"{title} {abstract}".strip()`."""
 
 DELETED = pa.schema([("pmid", pa.int64()), ("source_file", pa.string())])
 """PMIDs that the distribution deleted and did not bring back, beside the articles."""

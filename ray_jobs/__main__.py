@@ -12,6 +12,7 @@ JOBS = (
     "shard terminology",
     "shard pairs",
     "shard relations",
+    "shard pubmed",
     "train",
     "embed",
     "index",

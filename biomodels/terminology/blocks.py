@@ -89,6 +89,16 @@ def read_blocks(uri: str, block_bytes: int = BLOCK_BYTES, boundary: bytes = b"\n
             yield Block(index, line, rest, source.position - position)
 
 
+def read_chunks(uri: str, size: int) -> Iterator[bytes]:
+    """Yield the text of a plain or gzip file in pieces of at most about `size` bytes, cut anywhere.
+
+    Raises:
+        InputError: the file cannot be read, or the gzip stream is damaged or cut short.
+    """
+    with _open(uri) as (stream, _):
+        yield from _chunks(stream, size, uri)
+
+
 def head_lines(uri: str) -> Iterator[bytes]:
     """Yield a file's lines without their ends, from the start, reading no more of it than is asked for."""
     for block in read_blocks(uri, _HEAD_BYTES):
