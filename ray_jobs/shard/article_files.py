@@ -70,6 +70,8 @@ class FileSummary:
     without_abstract: int = 0
     rejects: int = 0
     spills: int = 0
+    md5: bool = False
+    """Whether an MD5 was there, and right."""
     examples: list[Reject] = field(default_factory=list)
 
     @classmethod
@@ -135,7 +137,10 @@ def read_files(reading: Reading, files: list[SourceFile]) -> list[FileSummary]:
 def _kept(reading: Reading, file: SourceFile) -> FileSummary | None:
     folder = reading.folder(file)
     summary = storage.join(folder, "summary.json")
-    return FileSummary.load(storage.read_json(summary), folder) if storage.exists(summary) else None
+    if not storage.exists(summary):
+        return None
+    found = FileSummary.load(storage.read_json(summary), folder)
+    return found if found.md5 or not reading.need_md5 else None
 
 
 def _read(reading: Reading, item: Item) -> Item:
@@ -150,7 +155,7 @@ def _read(reading: Reading, item: Item) -> Item:
 
 def _spill_file(reading: Reading, file: SourceFile) -> FileSummary:
     """Read and spill one file; its summary, written last, marks it finished."""
-    check_md5(file.uri, needed=reading.need_md5)
+    checked = check_md5(file.uri, needed=reading.need_md5)
     form = detect_format(file.uri) if reading.form == "auto" else reading.form
     folder = reading.folder(file)
     records = deletions = later = bare = rows = 0
@@ -185,6 +190,7 @@ def _spill_file(reading: Reading, file: SourceFile) -> FileSummary:
         without_abstract=bare,
         rejects=len(rejects),
         spills=len(spills),
+        md5=checked,
         examples=sorted(rejects)[:EXAMPLES],
     )
     storage.publish_bytes(canonical_json(_content(summary)), storage.join(folder, "summary.json"))

@@ -76,10 +76,8 @@ def make_parts(builder: ArtifactBuilder, spilled: Spilled) -> dict[str, Any]:
     items = [{"part": part} for part in range(1 << bits)]
     with bar("articles", rows, "articles") as progress:
         for result in fan_out(partial(_make_part, builder, spilled, bits), items):
-            progress.update(result["counts"]["plain"]["articles"])
             deleted += result["deleted"]
-            for name, counts in result["counts"].items():
-                total.setdefault(name, Counter()).update(counts)
+            progress.update(add_counts(total, result["counts"]))
     columns = list(zip(*sorted(deleted), strict=True)) or [(), ()]
     builder.publish_table(DELETED_FILE, pa.table([pa.array(column) for column in columns], schema=DELETED))
     plain = total.pop("plain")
@@ -133,6 +131,13 @@ def count_articles(articles: pa.Table) -> dict[str, dict[str, int]]:
         "languages": _counts(pc.binary_join(articles["languages"], ";")),
         "statuses": _counts(articles["status"]),
     }
+
+
+def add_counts(total: dict[str, Counter[str]], counts: dict[str, dict[str, int]]) -> int:
+    """Add a part's counts to those of all parts; return its number of articles."""
+    for name, found in counts.items():
+        total.setdefault(name, Counter()).update(found)
+    return counts["plain"]["articles"]
 
 
 def _counts(column: pa.ChunkedArray) -> dict[str, int]:

@@ -130,7 +130,7 @@ def _sources(uris: list[str]) -> list[SourceFile]:
 
 def _files_of(articles: Artifact | None) -> list[str]:
     """Return the names of the files that a dataset was made from, in their order."""
-    return [counts["name"] for counts in articles.facts["files"]] if articles else []
+    return [counts["name"] for counts in articles.facts.get("files", [])] if articles else []
 
 
 def _not_in(older: Artifact, files: list[SourceFile]) -> list[SourceFile]:
@@ -156,6 +156,8 @@ def _check_order(older: Artifact | None, new: list[SourceFile], config: Config) 
 
     names = [*_files_of(older), *(file.name for file in new)]
     if older is not None:
+        if "files" not in older.facts:
+            raise UsageError(f"--update: {older.uri} is a sample; give a dataset that `shard pubmed` made")
         if storage.absolute(config.out) == older.uri:
             raise UsageError("--out is the dataset of --update, which stays as it is; choose another directory")
         if older.manifest.config["format"] != config.format:
