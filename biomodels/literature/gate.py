@@ -52,7 +52,7 @@ class Settings:
     """How strict the gate is."""
 
     filters: tuple[str, ...] = FILTERS
-    most_frequent: float = 3e-4
+    most_frequent: float = 1e-3
     """Share of abstracts above which a string counts as frequent."""
     least_documents: int = 5
     """So many abstracts must hold a string before it can count as frequent."""
@@ -159,7 +159,7 @@ class Judge:
         if len(known.text) < LEAST_CHARACTERS:
             return "short"
         found = self.learned.get((string, gene), Statistics())
-        if ACRONYM in self.settings.filters and 2 * found.compatible < found.defined:
+        if ACRONYM in self.settings.filters and _is_acronym(found, approved=SYMBOL in known.genes[gene]):
             return "acronym"
         frequent = found.documents >= self.settings.least_documents and (
             found.documents > self.settings.most_frequent * self.documents
@@ -189,6 +189,16 @@ class Judge:
             or (item.cued and self.settings.filters)
             or (strings[item.gene] > 1 and self.settings.filters)
         ]
+
+
+def _is_acronym(found: Statistics, *, approved: bool) -> bool:
+    """Say whether a corpus mostly defines a string as something else.
+
+    An approved symbol is mostly written without a definition where it is the gene, so that the few definitions would
+    speak for what is defined; of it a third of all abstracts must.
+    """
+    other = found.defined - found.compatible
+    return other > found.compatible and (not approved or 3 * other >= found.documents)
 
 
 def _may_be_common(known: Known, gene: str) -> bool:

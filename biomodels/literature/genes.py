@@ -67,7 +67,8 @@ def _read_table(uri: str) -> Iterator[Gene]:
     first = text.readline()
     text.seek(0)
     delimiter = "\t" if "\t" in first else ","
-    quoting = csv.QUOTE_NONE if first.startswith("#") else csv.QUOTE_MINIMAL
+    # Custom downloads quote the items of a list, not the cell.
+    quoting = csv.QUOTE_NONE if first.startswith(("#", "HGNC ID")) else csv.QUOTE_MINIMAL
     reader = csv.DictReader(text, delimiter=delimiter, quoting=quoting)  # type: ignore[call-overload]
     columns = [name.strip() for name in reader.fieldnames or []]
     reader.fieldnames = columns

