@@ -110,11 +110,14 @@ def test_what_counts(lexicon):
     judge = Judge(lexicon, settings, learned, documents=100)
     doubts = [judge.doubt(0, "HGNC:1"), judge.doubt(1, "HGNC:1"), judge.doubt(2, "HGNC:1"), judge.doubt(3, "HGNC:2")]
     assert doubts == [None, "acronym", "frequent", None]
+    for other, doubt in ((30, "acronym"), (29, None)):  # an approved symbol must be something else in a third of all
+        learned[3, "HGNC:2"] = Statistics(documents=90, defined=other + 5, compatible=5)
+        assert judge.doubt(3, "HGNC:2") == doubt
 
     def counts(*evidence, judge=judge):
         return [item.string for item in judge.accepted([Evidence(*item) for item in evidence], judge.doubt)]
 
-    assert counts((0, "HGNC:1", UNDEFINED, False), (1, "HGNC:2", UNDEFINED, False)) == [0, 1]
+    assert counts((0, "HGNC:1", UNDEFINED, False), (3, "HGNC:2", UNDEFINED, False)) == [0, 3]
     assert counts((1, "HGNC:1", UNDEFINED, False)) == []
     assert counts((1, "HGNC:1", UNDEFINED, True)) == [1]
     assert counts((1, "HGNC:1", COMPATIBLE, False)) == [1]
