@@ -8,6 +8,7 @@ Layout of a directory in the making and when finished::
     out/_work/plan.json        what is being made; removed with all of `_work` after the commit
     out/_work/done/*.json      the ledger: one entry per finished file, written after the file
     out/_work/tmp/             files being written
+    out/versions/DIGEST.json   manifests that newer ones of the same directory replaced (see `begin_version`)
 
 Running a job again on the same directory keeps what the ledger lists and verifies, and does the rest. A changed
 config or input is a different artifact and is refused.
@@ -24,7 +25,7 @@ import platform
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,6 +41,7 @@ NEARLY_UNIQUE = frozenset({"name_id", "name", "name_1", "name_2", "text"})
 
 MANIFEST = "manifest.json"
 WORK = "_work"
+VERSIONS = "versions"
 
 
 def digest_bytes(content: bytes) -> str:
@@ -112,6 +114,18 @@ class Artifact:
             raise ArtifactError(f"{uri}: is a {manifest.kind!r} artifact where {kind!r} is needed")
         return cls(uri, manifest)
 
+    @classmethod
+    def versions(cls, uri: str, kind: str | None = None) -> list[Artifact]:
+        """Return the current version of `uri`, then those that it replaced, in the order of their digests.
+
+        Raises:
+            ArtifactError: as `open`.
+        """
+        folder = storage.join(uri, VERSIONS)
+        current = cls.open(uri, kind)
+        older = [_read_manifest(uri, f"{VERSIONS}/{name}") for name in storage.list_files(folder)]
+        return [current, *(cls(uri, one) for one in older if one and one.digest != current.digest)]
+
     @property
     def digest(self) -> str:
         """The identity of the artifact."""
@@ -181,6 +195,7 @@ class ArtifactBuilder:
         self.schema_version = schema_version
         self.config = json.loads(canonical_json(config))
         self.inputs = dict(inputs)
+        self.replaces: Manifest | None = None
         self.finished: Manifest | None = None
 
     @classmethod
@@ -226,6 +241,43 @@ class ArtifactBuilder:
             builder._take_lock()
         storage.publish_bytes(canonical_json(builder.identity), plan)
         return builder
+
+    @classmethod
+    def begin_version(
+        cls, current: Artifact, *, config: Mapping[str, Any], inputs: Mapping[str, str]
+    ) -> ArtifactBuilder:
+        """Start or go on with a new version of a finished artifact, in the same directory.
+
+        Files of the version go to `folder`, which no other version has. The commit keeps the current manifest in
+        `versions/` and then replaces it: readers see the old version or the new one, whole, and files of the old one
+        stay. What an interrupted command left of another version is given up.
+
+        Args:
+            current: the version that is current.
+            config, inputs: what makes the new version the one it is.
+
+        Raises:
+            ArtifactError: another process is making a version.
+        """
+        manifest = current.manifest
+        builder = cls(current.uri, manifest.kind, manifest.schema_version, dict(config), dict(inputs))
+        if builder.identity == _identity_of(manifest):
+            builder.finished = manifest
+            storage.remove_tree(builder.work())
+            return builder
+        builder.replaces = manifest
+        builder._take_lock()
+        plan = builder.work("plan.json")
+        if storage.exists(plan) and storage.read_json(plan) != builder.identity:
+            storage.remove_tree(builder.work())
+            builder._take_lock()
+        storage.publish_bytes(canonical_json(builder.identity), plan)
+        return builder
+
+    @property
+    def folder(self) -> str:
+        """The folder of a version's own files, with a slash at its end: a function of what the version is."""
+        return f"{digest_json(self.identity)[:16]}/"
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -294,19 +346,25 @@ class ArtifactBuilder:
         found = [storage.read_json(storage.join(done, name)) for name in storage.list_files(done)]
         return sorted((FileEntry.model_validate(entry) for entry in found), key=lambda entry: entry.path)
 
-    def commit(self, facts: Mapping[str, Any], *, run: Mapping[str, Any] | None = None) -> Manifest:
+    def commit(
+        self, facts: Mapping[str, Any], *, run: Mapping[str, Any] | None = None, kept: Sequence[FileEntry] = ()
+    ) -> Manifest:
         """Write `run.json`, then `manifest.json`, which makes the artifact exist; then remove the work area.
 
         Args:
             facts: counts and settings for readers; they must be a function of config and inputs.
             run: seconds per stage and the like, kept apart from the identity.
+            kept: files of the version before that this one has too.
         """
         manifest = Manifest(
             **self.identity,
             config_digest=digest_json(self.config),
-            files=self.entries(),
+            files=sorted([*kept, *self.entries()], key=lambda entry: entry.path),
             facts=json.loads(canonical_json(dict(facts))),
         )
+        if self.replaces:
+            before = storage.join(self.uri, VERSIONS, f"{self.replaces.digest}.json")
+            storage.publish_bytes(_pretty(self.replaces.model_dump()), before)
         storage.publish_bytes(_pretty(_run_record() | dict(run or {})), storage.join(self.uri, "run.json"))
         storage.publish_bytes(_pretty(manifest.model_dump()), storage.join(self.uri, MANIFEST))
         self.finished = manifest
@@ -387,8 +445,8 @@ def _identity_of(manifest: Manifest) -> dict[str, Any]:
     return manifest.model_dump(include={"kind", "schema_version", "config", "inputs"})
 
 
-def _read_manifest(uri: str) -> Manifest | None:
-    path = storage.join(uri, MANIFEST)
+def _read_manifest(uri: str, name: str = MANIFEST) -> Manifest | None:
+    path = storage.join(uri, name)
     if not storage.exists(path):
         return None
     try:

@@ -28,7 +28,9 @@ JOBS = (
 GROUPS = {
     "shard": "Read source files into Parquet datasets.",
     "evaluate": "Measure a model on a benchmark.",
+    "index": "Build an index, or work on one.",
 }
+"""Groups of jobs. A group that is a job itself runs it when no job of the group is named."""
 
 
 def build_app() -> typer.Typer:
@@ -47,8 +49,11 @@ def build_app() -> typer.Typer:
     for job in JOBS:
         module = importlib.import_module("ray_jobs." + job.replace(" ", "."))
         *group_name, command_name = job.split()
-        target = groups[group_name[0]] if group_name else app
-        add_job(target, command_name, module.Config, module.main, example=module.EXAMPLE)
+        if job in GROUPS:
+            add_job(groups[job], None, module.Config, module.main, example=module.EXAMPLE)
+        else:
+            target = groups[group_name[0]] if group_name else app
+            add_job(target, command_name, module.Config, module.main, example=module.EXAMPLE)
     return app
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
+import click
 import typer
 import yaml
-from pydantic import ValidationError
+from pydantic import ByteSize, ValidationError
 from pydantic.fields import FieldInfo
 
 from biomodels.errors import BiomodelsError, UsageError, storage_error
@@ -26,12 +27,14 @@ WIDEST_CHOICES = 24
 C = TypeVar("C", bound=JobConfig)
 
 
-def add_job(app: typer.Typer, name: str, config_type: type[C], main: Callable[[C], object], *, example: str) -> None:
+def add_job(
+    app: typer.Typer, name: str | None, config_type: type[C], main: Callable[[C], object], *, example: str
+) -> None:
     """Register `name` on `app`.
 
     Args:
         app: the command group.
-        name: the job's name on the command line.
+        name: the job's name on the command line; None for a group that is a job itself where no job of it is named.
         config_type: its fields become options; a field with `json_schema_extra={"positional": True}` an argument.
             A bool whose name is not its flag says `json_schema_extra={"flags": "--json/--no-json"}`.
         main: the job. Its docstring is the command's help.
@@ -39,6 +42,8 @@ def add_job(app: typer.Typer, name: str, config_type: type[C], main: Callable[[C
     """
 
     def command(**given: Any) -> None:
+        if name is None and click.get_current_context().invoked_subcommand:
+            return
         run(main, lambda: load(config_type, given.pop("config"), given))
 
     parameters = [
@@ -49,7 +54,10 @@ def add_job(app: typer.Typer, name: str, config_type: type[C], main: Callable[[C
     parameters.append(inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=yaml_option))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__doc__ = f"{inspect.getdoc(main)}\n\nExample:\n\n    {example}"
-    app.command(name)(command)
+    if name is None:
+        app.callback(invoke_without_command=True, no_args_is_help=True)(command)
+    else:
+        app.command(name)(command)
 
 
 def load(config_type: type[C], file: Path | None, given: dict[str, Any]) -> C:
@@ -131,7 +139,7 @@ def _option(name: str, info: FieldInfo) -> Any:
             metavar = "NAME"
             text += "" if all(name in text for name in names) else f" [one of: {', '.join(names)}]"
     else:
-        metavar = {int: "INTEGER", float: "NUMBER", str: "TEXT"}.get(kind, "A,B,…")
+        metavar = {int: "INTEGER", float: "NUMBER", str: "TEXT", ByteSize: "SIZE"}.get(kind, "A,B,…")
     return Annotated[str | None, typer.Option(help=text, metavar=metavar, show_default=False)]
 
 

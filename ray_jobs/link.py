@@ -12,9 +12,10 @@ from pydantic import Field
 
 from biomodels import storage
 from biomodels.errors import BiomodelsError, InputError, UsageError
-from ray_jobs.config import JobConfig
+from ray_jobs.config import CommaList, JobConfig
 
 if TYPE_CHECKING:
+    from biomodels.index.filters import NameFilter
     from biomodels.linking.linker import Candidate, Linker
 
 EXAMPLE = 'python -m ray_jobs link --index data/hpo/index --model models/m1 "heart attack" "short stature" --k 5'
@@ -31,6 +32,9 @@ class Config(JobConfig):
     model: str = Field(description="directory or Hub name of the model that made the index")
     file: str | None = Field(default=None, description="file with one mention per line, UTF-8; blank lines are skipped")
     k: int = Field(default=5, description="concepts per mention")
+    languages: CommaList | None = Field(default=None, description="only names in these, as ISO 639 codes: en,de")
+    sources: CommaList | None = Field(default=None, description="only names from these vocabularies: SNOMEDCT_US,MSH")
+    semantic_types: CommaList | None = Field(default=None, description="only concepts of these types, as TUIs: T047")
     as_json: bool = Field(
         default=False,
         description="write one JSON object per mention instead of a table",
@@ -53,7 +57,7 @@ def main(config: Config) -> int:
 
     Mentions come from the command line, a file, or both. A file is read and answered a few hundred lines at a time.
     """
-    from biomodels.index.sharded import ShardedIndex
+    from biomodels.index.sharded import NameFilter, ShardedIndex
     from biomodels.inference.text_encoder import TextEncoder
     from biomodels.linking.linker import Linker, check_k, encoder_options
 
@@ -61,10 +65,13 @@ def main(config: Config) -> int:
         raise UsageError("mentions: give at least one, on the command line or by --file")
     index = ShardedIndex.open(config.index, verify=config.verify)
     check_k(config.k, index)
+    where = NameFilter.of(config.languages, config.sources, config.semantic_types)
+    if where is not None:
+        where.check(index.facts)
     linker = Linker(TextEncoder(config.model, threads=config.num_cpus, **encoder_options(index.facts)), index)
     count = 0
     for mentions in _chunks(_mentions(config)):
-        answers = _link(linker, mentions, config.k)
+        answers = _link(linker, mentions, config.k, where)
         for mention, candidates in zip(mentions, answers, strict=True):
             (_write_json if config.as_json else _write_table)(mention.text, candidates)
         count += len(mentions)
@@ -100,14 +107,14 @@ def _chunks(mentions: Iterator[_Mention]) -> Iterator[list[_Mention]]:
         yield chunk
 
 
-def _link(linker: Linker, mentions: list[_Mention], k: int) -> list[list[Candidate]]:
+def _link(linker: Linker, mentions: list[_Mention], k: int, where: NameFilter | None) -> list[list[Candidate]]:
     """Link a chunk; an error names the line of the file, not the place in the chunk."""
     try:
-        return linker.link([mention.text for mention in mentions], k)
+        return linker.link([mention.text for mention in mentions], k, where=where)
     except InputError:
         for mention in mentions:
             try:
-                linker.link([mention.text], k)
+                linker.link([mention.text], k, where=where)
             except BiomodelsError as error:
                 raise InputError(str(error).replace("mention 1:", f"{mention.place}:")) from error
         raise

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from biomodels.artifacts import ArtifactBuilder, FileEntry
+from ray_jobs.progress import bar, say
 
 T = TypeVar("T")
 
@@ -33,3 +36,39 @@ def kept_files(builder: ArtifactBuilder, paths: Sequence[str]) -> list[FileEntry
     """Verify in parallel which files an earlier run finished."""
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as pool:
         return list(pool.map(builder.kept, paths))
+
+
+def publish_each(
+    builder: ArtifactBuilder, label: str, unit: str, paths: Sequence[str], write: Callable[[int], FileEntry]
+) -> list[FileEntry]:
+    """Publish files in parallel, one Ray task each; those that an earlier run finished are kept.
+
+    Args:
+        builder: the artifact.
+        label: what the files are, for the progress bar.
+        unit: what their rows are.
+        paths: of all files.
+        write: publishes the file with a number.
+
+    Returns:
+        Every file's entry, in the order of `paths`.
+    """
+    entries = dict(enumerate(kept_files(builder, paths)))
+    done = [entry for entry in entries.values() if entry]
+    if done:
+        rows = sum(entry.rows or 0 for entry in done)
+        say(f"kept {len(done)} of {len(paths)} files of {label}: {rows:,} {unit} not done again")
+    todo = [(number,) for number, entry in entries.items() if not entry]
+    with bar(label, len(paths), "files", done=len(done)) as progress:
+        for number, entry in each(lambda number: (number, write(number)), todo):
+            entries[number] = entry
+            progress.update(1)
+    return [entry for entry in entries.values() if entry]
+
+
+@contextlib.contextmanager
+def timed(label: str, seconds: dict[str, float]) -> Iterator[None]:
+    """Note how long a stage takes."""
+    started = time.monotonic()
+    yield
+    seconds[label] = round(time.monotonic() - started, 2)

@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 
 import biomodels
 from biomodels.errors import UsageError
+from biomodels.index.filters import NameFilter
 from biomodels.linking.linker import Candidate
 from serving.config import Settings
 from serving.problems import BodyLimit, install, require_json
@@ -27,8 +28,8 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 class Service(Protocol):
     """What answers."""
 
-    async def link(self, mentions: list[str], k: int) -> list[list[Candidate]]:
-        """Return the k best concepts of every mention.
+    async def link(self, mentions: list[str], k: int, where: NameFilter | None) -> list[list[Candidate]]:
+        """Return the k best concepts of every mention, by names that may answer.
 
         Raises:
             BiomodelsError: the request is bad.
@@ -61,7 +62,8 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
             raise UsageError(f"mentions: at most {settings.max_mentions:,} in one request (given: {given:,})")
         if request.k > settings.max_k:
             raise UsageError(f"k: at most {settings.max_k:,} (given: {request.k})")
-        answers = await service.link(request.mentions, request.k)
+        where = NameFilter.of(request.languages, request.sources, request.semantic_types)
+        answers = await service.link(request.mentions, request.k, where)
         results = [
             {"mention": mention, "candidates": [candidate.as_dict() for candidate in candidates]}
             for mention, candidates in zip(request.mentions, answers, strict=True)

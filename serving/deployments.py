@@ -20,6 +20,7 @@ from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
 from ray.serve.handle import DeploymentHandle
 
 from biomodels import storage
+from biomodels.index.filters import NameFilter
 from biomodels.index.manifest import open_index
 from biomodels.index.names import NameRow
 from biomodels.index.sharded import ShardedIndex, merge_topk, shard_of
@@ -88,13 +89,17 @@ class ShardReplica:
     def __init__(self, settings: Settings, number: int) -> None:
         self._index = open_for_search(settings, only=[number])
 
-    async def search(self, E_ND: NDArray[np.float32], k: int, nprobe: int | None) -> TopK:
+    async def search(self, E_ND: NDArray[np.float32], k: int, nprobe: int | None, where: NameFilter | None) -> TopK:
         """Search this shard; see `ShardedIndex.search`."""
-        return await asyncio.to_thread(self._index.search, E_ND, k, nprobe=nprobe)
+        return await asyncio.to_thread(self._index.search, E_ND, k, nprobe=nprobe, where=where)
 
-    async def rows_of(self, name_ids: list[int]) -> dict[int, list[NameRow]]:
+    async def matching(self, where: NameFilter) -> int:
+        """Return how many strings of this shard may answer."""
+        return await asyncio.to_thread(self._index.matching, where)
+
+    async def rows_of(self, name_ids: list[int], where: NameFilter | None) -> dict[int, list[NameRow]]:
         """Return the rows of strings of this shard; see `ShardedIndex.rows_of`."""
-        return await asyncio.to_thread(self._index.rows_of, name_ids)
+        return await asyncio.to_thread(self._index.rows_of, name_ids, where)
 
 
 class Bridge:
@@ -149,18 +154,26 @@ class RemoteShards:
         self._handles = handles
         self._bridge = bridge
 
-    def search(self, E_ND: NDArray[np.float32], k: int, *, nprobe: int | None = None) -> TopK:
+    def search(
+        self, E_ND: NDArray[np.float32], k: int, *, nprobe: int | None = None, where: NameFilter | None = None
+    ) -> TopK:
         """Search all shards at once; see `ShardedIndex.search`."""
-        calls = [partial(handle.search.remote, E_ND, k, nprobe) for handle in self._handles]
+        calls = [partial(handle.search.remote, E_ND, k, nprobe, where) for handle in self._handles]
         return merge_topk(self._bridge.gather(calls), k)
 
-    def rows_of(self, name_ids: Iterable[int]) -> dict[int, list[NameRow]]:
+    def matching(self, where: NameFilter | None) -> int:
+        """Return how many strings may answer; see `ShardedIndex.matching`."""
+        if where is None:
+            return int(self.facts["strings"])
+        return sum(self._bridge.gather([partial(handle.matching.remote, where) for handle in self._handles]))
+
+    def rows_of(self, name_ids: Iterable[int], where: NameFilter | None = None) -> dict[int, list[NameRow]]:
         """Ask each shard for the strings that lie in it."""
         by_shard: dict[int, list[int]] = {}
         for name_id in name_ids:
             if name_id >= 0:
                 by_shard.setdefault(shard_of(name_id, len(self._handles)), []).append(name_id)
-        calls = [partial(self._handles[shard].rows_of.remote, ids) for shard, ids in by_shard.items()]
+        calls = [partial(self._handles[shard].rows_of.remote, ids, where) for shard, ids in by_shard.items()]
         return dict(itertools.chain.from_iterable(rows.items() for rows in self._bridge.gather(calls)))
 
 
@@ -188,9 +201,10 @@ class LinkerReplica:
         """Return the HTTP application; `serve.ingress` calls this after the constructor."""
         return create_app(self, self._settings)
 
-    async def link(self, mentions: list[str], k: int) -> list[list[Candidate]]:
+    async def link(self, mentions: list[str], k: int, where: NameFilter | None) -> list[list[Candidate]]:
         """Link mentions; see `Linker.link`."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._linker.link, mentions, k)
+        work = partial(self._linker.link, mentions, k, where=where)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def info(self) -> dict[str, Any]:
         """Return what `/v1/info` shows."""

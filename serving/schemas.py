@@ -18,6 +18,9 @@ class LinkRequest(BaseModel):
 
     mentions: list[str] = Field(min_length=1, description="phrases as they stand in the text")
     k: int = Field(default=5, ge=1, description="concepts per mention")
+    languages: list[str] | None = Field(default=None, min_length=1, description="only names in these, ISO 639 codes")
+    sources: list[str] | None = Field(default=None, min_length=1, description="only names from these vocabularies")
+    semantic_types: list[str] | None = Field(default=None, min_length=1, description="only concepts of these TUIs")
 
 
 class Candidate(BaseModel):

@@ -135,7 +135,8 @@ def small_index(tmp_path_factory: pytest.TempPathFactory, minilm: str) -> str:
         "strings": strings.rows,
     }
     embeddings.commit(facts | {"parts": 1})
-    builder = ArtifactBuilder.begin(str(directory / "index"), "index", config={}, inputs={"model": encoder.digest})
+    inputs = {"model": encoder.digest}
+    builder = ArtifactBuilder.begin(str(directory / "index"), "index", config={}, inputs=inputs, schema_version=2)
     plan = build.Plan(
         embeddings=Artifact.open(embeddings.uri),
         builder=builder,
@@ -152,6 +153,5 @@ def small_index(tmp_path_factory: pytest.TempPathFactory, minilm: str) -> str:
         build.write_names(plan, shard)
     for bucket in range(1 << plan.concept_bits):
         build.write_concepts(plan, bucket)
-    chosen = {"factory": plan.factory, "metric": plan.metric, "shards": 2, "nprobe": 1, "concept_bits": 1}
-    builder.commit(facts | chosen | {"concepts": len(CONCEPTS)}, run={"model": minilm})
+    build.commit(plan, {"nprobe": 1}, run={"model": minilm})
     return builder.uri

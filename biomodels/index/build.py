@@ -1,13 +1,15 @@
 """Build a sharded index from an `embeddings` artifact; every function here is one task's work.
 
-The coarse quantizer and the codec are trained once, on one thread, over a keyed sample; each shard then starts from
-that template. Parts and shards both are ranges of name_ids, so a shard reads only its own parts.
+The coarse quantizer and the codec are trained once, over a keyed sample; each shard then starts from that template.
+Parts and shards both are ranges of name_ids, so a shard reads only its own parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,19 +17,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from biomodels import schemas, shuffle, storage
-from biomodels.artifacts import Artifact, ArtifactBuilder, FileEntry
-from biomodels.errors import UsageError
+from biomodels.artifacts import Artifact, ArtifactBuilder, FileEntry, Manifest, canonical_json
+from biomodels.errors import InputError, UsageError
 from biomodels.index.cache import local_file
-from biomodels.index.engine import for_training, load_faiss
+from biomodels.index.engine import for_training, load_faiss, read_index, write_index
 from biomodels.index.factory import POINTS_PER_LIST, lists_of, new_index
-from biomodels.index.names import CONCEPTS, concept_bucket
-from biomodels.index.sharded import concepts_file, names_file, shard_file
+from biomodels.index.filters import COLUMNS, values_of
+from biomodels.index.manifest import concepts_file, names_file, open_index, shard_file, template_file
+from biomodels.index.names import BATCH_ROWS, CONCEPTS, concept_bucket, in_batches, write_arrow
 from biomodels.index.shards import Ids, Scores, unit
+from biomodels.index.training import train_index
 from biomodels.inference.parts import embeddings_part, names_part, vectors
 from biomodels.terminology.hashing import mix
 
-TEMPLATE = "template.faiss"
-BATCH_ROWS = 1 << 16
 SPILL_CONCEPTS = 1 << 18
 _CANDIDATES = pa.schema([("concept_id", pa.string()), ("rank", pa.int8()), ("name", pa.string())])
 
@@ -76,6 +78,13 @@ def read_part(plan: Plan, part: int) -> tuple[Ids, Scores]:
     """Read a part's name_ids and its vectors E_ND, scaled as the metric needs."""
     table = plan.embeddings.read_table(plan.embeddings.entry(embeddings_part(part)))
     E_ND = vectors(table["embedding"], plan.dimension)
+    finite = np.isfinite(E_ND).all(axis=1)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise InputError(
+            f"{plan.embeddings.file_uri(embeddings_part(part))}: the vector of name_id {table['name_id'][row]} has a "
+            "value that is not finite; make the embeddings again"
+        )
     return table["name_id"].to_numpy(), unit(E_ND) if plan.metric == "cosine" else E_ND
 
 
@@ -112,66 +121,71 @@ def sample(plan: Plan, size: int, *key: int) -> tuple[Ids, Scores]:
 def train(plan: Plan) -> FileEntry:
     """Train the empty index and publish it as `template.faiss`.
 
-    One thread, since a graph over the centroids is built in the order in which threads come.
-
     Raises:
         UsageError: the sample is too small for the factory.
     """
-    faiss = for_training(load_faiss())
     index = new_index(plan.factory, plan.dimension)
-    lists = lists_of(index)
-    size = plan.train_sample or max(BATCH_ROWS, POINTS_PER_LIST * lists)
     if not index.is_trained:
-        _, E_ND = sample(plan, size)
-        ivf = faiss.try_extract_index_ivf(index)
-        if ivf is not None:
-            ivf.cp.seed = plan.seed
-            ivf.cp.min_points_per_centroid = 1
-            ivf.cp.max_points_per_centroid = len(E_ND)
+        _, E_ND = sample(plan, plan.train_sample or max(BATCH_ROWS, POINTS_PER_LIST * lists_of(index)))
         try:
-            index.train(E_ND)
+            index = train_index(plan.factory, E_ND, seed=plan.seed)
         except RuntimeError as error:
             reason = str(error).rsplit(": ", maxsplit=1)[-1].strip()
             raise UsageError(
                 f"--factory {plan.factory}: cannot be trained on {len(E_ND)} of {plan.strings} vectors ({reason}); "
                 "choose one with fewer lists, or a larger --train-sample"
             ) from error
-    return plan.builder.publish(TEMPLATE, lambda local: faiss.write_index(index, local))
+    return plan.builder.publish(template_file(""), lambda local: write_index(index, local))
+
+
+def copy_template(plan: Plan, index: str) -> FileEntry:
+    """Publish the trained index of another index as `template.faiss`."""
+    artifact, facts = open_index(index)
+    trained = local_file(artifact.uri, artifact.entry(template_file(facts.base)), verify=True)
+    return plan.builder.publish(template_file(""), lambda local: _copy(trained, local))
+
+
+def _copy(source: Path, target: str) -> None:
+    shutil.copyfile(source, target)
 
 
 def fill_shard(plan: Plan, template: FileEntry, shard: int) -> FileEntry:
     """Add a shard's vectors to the template, in the order of name_id, and publish it."""
-    faiss = for_training(load_faiss())
-    index = faiss.read_index(str(local_file(plan.builder.uri, template)))
+    for_training(load_faiss())
+    index = read_index(local_file(plan.builder.uri, template), mapped=False)
     for ids, E_ND in read_shard(plan, shard):
         index.add_with_ids(np.ascontiguousarray(E_ND), np.ascontiguousarray(ids))
 
     def write(local: str) -> int:
-        faiss.write_index(index, local)
+        write_index(index, local)
         return int(index.ntotal)
 
-    return plan.builder.publish(shard_file(shard), write)
+    return plan.builder.publish(shard_file("", shard), write)
 
 
 def write_names(plan: Plan, shard: int) -> FileEntry:
-    """Publish a shard's (concept, name) rows, and before them spill what they say about preferred names."""
+    """Publish a shard's (concept, name) rows, and before them spill what they say about preferred names and values."""
+    best: dict[str, tuple[int, str]] = {}
+    values: list[dict[str, list[str]]] = []
+    spills = 0
+
+    def tables() -> Iterator[pa.Table]:
+        nonlocal best, spills
+        for table in in_batches(_names_of(plan, shard)):
+            yield table
+            values.append(values_of([table]))
+            _keep_best(best, _candidates(table))
+            if len(best) > SPILL_CONCEPTS:
+                _spill_concepts(plan, best, f"{shard:03d}-{spills:04d}")
+                best, spills = {}, spills + 1
 
     def write(local: str) -> int:
-        best: dict[str, tuple[int, str]] = {}
-        spills = 0
-        rows = 0
-        with pa.OSFile(local, "wb") as sink, pa.ipc.new_file(sink, schemas.NAMES) as writer:
-            for table in _in_batches(_names_of(plan, shard)):
-                rows += table.num_rows
-                writer.write_batch(table.combine_chunks().to_batches()[0])
-                _keep_best(best, _candidates(table))
-                if len(best) > SPILL_CONCEPTS:
-                    _spill_concepts(plan, best, f"{shard:03d}-{spills:04d}")
-                    best, spills = {}, spills + 1
+        rows = write_arrow(local, schemas.NAMES, tables())
         _spill_concepts(plan, best, f"{shard:03d}-{spills:04d}")
+        storage.publish_bytes(canonical_json(joined_values(values)), plan.builder.work("values", f"{shard:03d}.json"))
         return rows
 
-    return plan.builder.publish(names_file(shard), write)
+    return plan.builder.publish(names_file("", shard), write)
 
 
 def write_concepts(plan: Plan, bucket: int) -> FileEntry:
@@ -187,12 +201,48 @@ def write_concepts(plan: Plan, bucket: int) -> FileEntry:
     ids = sorted(best)
     table = pa.table({"concept_id": ids, "preferred_name": [best[i][1] for i in ids]}, schema=CONCEPTS)
 
-    def write(local: str) -> int:
-        with pa.OSFile(local, "wb") as sink, pa.ipc.new_file(sink, CONCEPTS) as writer:
-            writer.write_table(table, max_chunksize=BATCH_ROWS)
-        return int(table.num_rows)
+    pieces = (table.slice(start, BATCH_ROWS) for start in range(0, table.num_rows, BATCH_ROWS))
+    return plan.builder.publish(concepts_file("", bucket), lambda local: write_arrow(local, CONCEPTS, pieces))
 
-    return plan.builder.publish(concepts_file(bucket), write)
+
+def commit(plan: Plan, measured: Mapping[str, Any], *, run: Mapping[str, Any] | None = None) -> Manifest:
+    """Make the index exist, once all its files are there.
+
+    Args:
+        plan: what was built.
+        measured: facts of the measurements: at least `nprobe`.
+        run: for `run.json`.
+    """
+    entries = plan.builder.entries()
+    folder = plan.builder.work("values")
+    values = joined_values([storage.read_json(storage.join(folder, name)) for name in storage.list_files(folder)])
+
+    def rows(kind: str) -> int:
+        return sum(entry.rows or 0 for entry in entries if entry.path.startswith(kind))
+
+    facts = {
+        **{key: plan.embeddings.facts[key] for key in ("model_digest", "spec", "dimension", "normaliser")},
+        "strings": rows("shards/"),
+        "names": rows("names/"),
+        "concepts": rows("concepts/"),
+        **values,
+        **measured,
+        "metric": plan.metric,
+        "factory": plan.factory,
+        "lists": lists_of(new_index(plan.factory, plan.dimension)),
+        "shards": plan.shards,
+        "concept_bits": plan.concept_bits,
+        "base": "",
+        "delta": None,
+        "origin": None,
+    }
+    return plan.builder.commit(facts, run=run)
+
+
+def joined_values(found: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, list[str]]:
+    """Join what `values_of` found in several places."""
+    pieces = list(found)
+    return {field: sorted({value for piece in pieces for value in piece[field]}) for field in COLUMNS}
 
 
 def _names_of(plan: Plan, shard: int) -> Iterator[pa.Table]:
@@ -203,18 +253,6 @@ def _names_of(plan: Plan, shard: int) -> Iterator[pa.Table]:
         ids = table["name_id"].to_numpy()
         start, stop = np.searchsorted(ids, first), np.searchsorted(ids, last, side="right")
         yield table.slice(start, stop - start)
-
-
-def _in_batches(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Join whole parts until they have `BATCH_ROWS`, so that the rows of one name_id stay together."""
-    waiting: list[pa.Table] = []
-    for table in tables:
-        waiting.append(table)
-        if sum(piece.num_rows for piece in waiting) >= BATCH_ROWS:
-            yield pa.concat_tables(waiting)
-            waiting = []
-    if any(piece.num_rows for piece in waiting):
-        yield pa.concat_tables(waiting)
 
 
 def _candidates(table: pa.Table) -> Iterator[tuple[str, int, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 from biomodels.errors import UsageError
 from biomodels.index.engine import load_faiss
 
-EXAMPLES = "Flat; IVF512,Flat; IVF4096,SQ8; IVF4096,PQ48; OPQ48,IVF4096,PQ48; IVF65536_HNSW32,SQ8"
+EXAMPLES = "Flat; IVF512,Flat; IVF4096,SQ8; IVF4096,RaBitQ; OPQ48,IVF4096,PQ48; IVF65536_HNSW32,SQ8"
 IVF_FROM = 10_000
 SQ8_FROM = 1_000_000
 HNSW_FROM = 65_536  # lists from which on a graph finds the nearest ones faster than comparing with all
@@ -57,7 +57,17 @@ def new_index(factory: str, dimension: int) -> Any:
         with_ids = faiss.IndexIDMap(index)
         with_ids.referenced_objects = [index]
         return with_ids
-    ivf = faiss.try_extract_index_ivf(index)
+    ivf = ivf_of(index)
+    if isinstance(ivf, faiss.IndexIVFRaBitQ) and ivf.rabitq.nb_bits > 1:
+        raise UsageError(
+            f"--factory {factory}: RaBitQ of several bits passes over vectors by an estimate that depends on those "
+            "seen before, so that shards would not answer as one index; take RaBitQ of one bit, SQ4 or SQ6"
+        )
+    if isinstance(ivf, (faiss.IndexIVFFastScan, faiss.IndexIVFRaBitQFastScan)):
+        raise UsageError(
+            f"--factory {factory}: the codes of fast-scan indexes cannot be taken from one shard to another; "
+            f"examples: {EXAMPLES}"
+        )
     if ivf is None or not isinstance(index, (faiss.IndexIVF, faiss.IndexPreTransform)):
         raise UsageError(
             f"--factory {factory}: {type(index).__name__} cannot be cut into shards that answer as one index; "
@@ -66,9 +76,23 @@ def new_index(factory: str, dimension: int) -> Any:
     return index
 
 
+def codes_of(index: Any) -> Any:
+    """Return the part of an index that holds its codes: the IVF, or what an id map wraps."""
+    faiss = load_faiss()
+    ivf = ivf_of(index)
+    return faiss.downcast_index(index.index) if ivf is None else ivf
+
+
+def ivf_of(index: Any) -> Any | None:
+    """Return the inverted lists behind an index's transform, by their own class; None for an index without lists."""
+    faiss = load_faiss()
+    ivf = faiss.try_extract_index_ivf(index)
+    return None if ivf is None else faiss.downcast_index(ivf)
+
+
 def lists_of(index: Any) -> int:
     """Return the number of inverted lists, 1 for an index that has none."""
-    ivf = load_faiss().try_extract_index_ivf(index)
+    ivf = ivf_of(index)
     return 1 if ivf is None else int(ivf.nlist)
 
 

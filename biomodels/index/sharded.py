@@ -8,28 +8,58 @@ Files of an `index` artifact::
     concepts/bucket-000.arrow concept → preferred name; buckets by a hash of concept_id
     recall.json               recall over nprobe, and how the default nprobe was chosen
 
+An update lays over them, in a folder of its own (see `biomodels.index.update`)::
+
+    shards/shard-000.faiss    the vectors that were added
+    names/shard-000.arrow     the rows of the strings that were added or whose rows changed
+    removed/shard-000.arrow   the name_ids that are no more
+    concepts/bucket-000.arrow concepts that changed; no preferred name: the concept is no more
+
 Shapes: N queries, D dimensions, K results, P probed lists.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from biomodels.errors import CompatibilityError, UsageError
+from biomodels.index import manifest
 from biomodels.index.cache import local_file
+from biomodels.index.engine import cores, load_faiss
+from biomodels.index.filters import NameFilter
 from biomodels.index.manifest import KIND, open_index
-from biomodels.index.names import ConceptTable, NameRow, NameTable, concept_bucket
+from biomodels.index.names import (
+    NO_IDS,
+    REMOVED,
+    ConceptTable,
+    LayeredNames,
+    NameRow,
+    NameTable,
+    concept_bucket,
+    preferred_name,
+    read_arrow,
+)
 from biomodels.index.shards import Ids, Scores, Shards, merge_topk, unit
 from biomodels.terminology.normalise import Normaliser
 
-__all__ = ["KIND", "NameRow", "ShardedIndex", "merge_topk", "shard_of"]
+__all__ = ["KIND", "NameFilter", "NameRow", "ShardedIndex", "merge_topk", "shard_of"]
+
+SELECTIONS_KEPT = 8  # a selector holds some 50 bytes per id
+
+
+class _Selection(NamedTuple):
+    """For each FAISS index the ids that may answer (None: all), and how many strings those are."""
+
+    selectors: list[Any | None]
+    strings: int
 
 
 class ShardedIndex:
@@ -57,22 +87,33 @@ class ShardedIndex:
         self.nprobe = facts.nprobe
         self.shards = facts.shards
         self.normaliser = Normaliser.from_name(facts.normaliser)
-        chosen = range(self.shards) if only is None else only
+        chosen = list(range(self.shards) if only is None else only)
         if not chosen or not set(chosen) <= set(range(self.shards)):
-            raise UsageError(f"only: {list(chosen)} is no choice of the {self.shards} shards of {artifact.uri}")
+            raise UsageError(f"only: {chosen} is no choice of the {self.shards} shards of {artifact.uri}")
+        base, delta = facts.base, facts.delta
+        layers = [base] if delta is None else [base, delta]
 
-        def path(name: str) -> Path:
-            return local_file(artifact.uri, artifact.entry(name), verify=verify)
+        def paths(names: Iterable[str]) -> list[Path]:
+            return list(pool.map(lambda name: local_file(artifact.uri, artifact.entry(name), verify=verify), names))
 
-        buckets = range(1 << facts.concept_bits)
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:  # hashing leaves the interpreter free
-            shards = dict(zip(chosen, pool.map(path, map(shard_file, chosen)), strict=True))
-            names = dict(zip(chosen, pool.map(path, map(names_file, chosen)), strict=True))
-            concepts = list(pool.map(path, map(concepts_file, buckets)))
-        self._shards = Shards(shards, self.dimension)
-        self._names = {i: NameTable(file, verify=verify) for i, file in names.items()}
+        with ThreadPoolExecutor(cores()) as pool:  # hashing leaves the interpreter free
+            vectors = paths(manifest.shard_file(layer, i) for i in chosen for layer in layers)
+            names = paths(manifest.names_file(layer, i) for i in chosen for layer in layers)
+            removed = paths(manifest.removed_file(delta, i) for i in chosen if delta is not None)
+            concepts = paths(manifest.concepts_file(base, bucket) for bucket in range(1 << facts.concept_bits))
+            changed = paths(manifest.concepts_file(delta, 0) for _ in range(1) if delta is not None)
+        self._layers = len(layers)
+        self._shards = Shards(vectors, self.dimension)
+        self._names: dict[int, LayeredNames] = {}
+        for row, shard in enumerate(chosen):
+            tables = [NameTable(file, verify=verify) for file in names[row * len(layers) : (row + 1) * len(layers)]]
+            gone = read_removed(removed[row], verify=verify) if removed else NO_IDS
+            self._names[shard] = LayeredNames(tables[0], tables[1] if delta is not None else None, gone)
         self._concept_bits = facts.concept_bits
         self._concepts = [ConceptTable(file, verify=verify) for file in concepts]
+        self._changed = [ConceptTable(file, verify=verify) for file in changed]
+        self._selections: OrderedDict[NameFilter | None, _Selection] = OrderedDict()
+        self._lock = threading.Lock()
 
     @classmethod
     def open(cls, uri: str, *, only: Sequence[int] | None = None, verify: bool = False) -> ShardedIndex:
@@ -103,20 +144,29 @@ class ShardedIndex:
                 "give that model (with the same pooling and length) or build the index again with this one"
             )
 
-    def search(self, E_ND: NDArray[np.floating[Any]], k: int, *, nprobe: int | None = None) -> tuple[Scores, Ids]:
+    def search(
+        self,
+        E_ND: NDArray[np.floating[Any]],
+        k: int,
+        *,
+        nprobe: int | None = None,
+        where: NameFilter | None = None,
+    ) -> tuple[Scores, Ids]:
         """Find the k strings nearest to each query.
 
         Args:
             E_ND: query vectors; scaled to length 1 here if the metric is cosine.
             k: results per query, at least 1.
             nprobe: lists to visit per query; the index's default if None, and more than there are means all.
+            where: which names may answer; a string may if one of its names may. Others are passed over while the
+                lists are scanned, so they take no places.
 
         Returns:
             S_NK float32 and I_NK int64 (name_ids), score descending, ties by name_id; -inf and -1 where fewer than k
             were found. A row does not depend on the other rows.
 
         Raises:
-            UsageError: k or nprobe is below 1, or the vectors have another dimension.
+            UsageError: k or nprobe is below 1, or the vectors have another dimension or are not finite.
         """
         if k < 1:
             raise UsageError(f"k: must be at least 1 (given: {k})")
@@ -127,14 +177,21 @@ class ShardedIndex:
         if not len(E_ND):
             return np.empty((0, k), np.float32), np.empty((0, k), np.int64)
         X_ND = np.ascontiguousarray(E_ND, dtype=np.float32)
+        finite = np.isfinite(X_ND).all(axis=1)
+        if not finite.all():
+            raise UsageError(f"query {int(np.argmin(finite)) + 1}: its vector has a value that is not finite")
         if self.metric == "cosine":
             X_ND = unit(X_ND)
-        return self._shards.search(X_ND, k, nprobe or self.nprobe)
+        return self._shards.search(X_ND, k, nprobe or self.nprobe, self._selection(where).selectors)
 
-    def rows_of(self, name_ids: Iterable[int]) -> dict[int, list[NameRow]]:
-        """Return every (concept, name) row that bears each string; homonyms have several concepts.
+    def matching(self, where: NameFilter | None) -> int:
+        """Return how many strings may answer."""
+        return self._selection(where).strings
 
-        Ids of -1, and ids that the index lacks, get no entry.
+    def rows_of(self, name_ids: Iterable[int], where: NameFilter | None = None) -> dict[int, list[NameRow]]:
+        """Return every (concept, name) row that bears each string and may answer; homonyms have several concepts.
+
+        Ids of -1, and ids that have no such row, get no entry.
 
         Raises:
             UsageError: an id belongs to a shard that was not opened.
@@ -144,14 +201,40 @@ class ShardedIndex:
             shard = shard_of(name_id, self.shards)
             if shard not in self._names:
                 raise UsageError(f"name_id {name_id} lies in shard {shard}, which was not opened")
-            rows = [self._row(row) for row in self._names[shard].rows(name_id)]
+            rows = [self._row(row) for row in self._names[shard].rows(name_id, where)]
             if rows:
                 found[name_id] = rows
         return found
 
     def preferred_name(self, concept_id: str) -> str | None:
         """Return a concept's preferred name, or None if the index lacks the concept."""
-        return self._concepts[concept_bucket(concept_id, self._concept_bits)].preferred_name(concept_id)
+        bucket = self._concepts[concept_bucket(concept_id, self._concept_bits)]
+        return preferred_name([*self._changed, bucket], concept_id)
+
+    def _selection(self, where: NameFilter | None) -> _Selection:
+        with self._lock:
+            found = self._selections.get(where)
+            if found is None:
+                found = self._selections[where] = self._select(where)
+                if len(self._selections) > SELECTIONS_KEPT:
+                    self._selections.popitem(last=False)
+            self._selections.move_to_end(where)
+            return found
+
+    def _select(self, where: NameFilter | None) -> _Selection:
+        selectors: list[Any | None] = []
+        strings = 0
+        for names in self._names.values():
+            if where is None:
+                layers = [_outside(names.removed), None]
+            else:
+                chosen, live = names.ids(where), names.ids()
+                strings += len(chosen)
+                few = len(chosen) <= len(live) // 2
+                rest = np.union1d(np.setdiff1d(live, chosen, assume_unique=True), names.removed)
+                layers = [_inside(chosen) if few else _outside(rest)] * 2
+            selectors += layers[: self._layers]
+        return _Selection(selectors, int(self.facts["strings"]) if where is None else strings)
 
     def _row(self, row: dict[str, Any]) -> NameRow:
         types = tuple(row["semantic_types"] or ())
@@ -164,10 +247,14 @@ def shard_of(name_id: int, shards: int) -> int:
     return (name_id * shards) >> 63
 
 
-def _numbered(folder: str, stem: str, suffix: str) -> Callable[[int], str]:
-    return lambda i: f"{folder}/{stem}-{i:03d}.{suffix}"
+def read_removed(path: Path, *, verify: bool = False) -> Ids:
+    """Read the name_ids that an update took from a shard, sorted."""
+    return np.concatenate([NO_IDS, *(batch.column(0).to_numpy() for batch in read_arrow(path, REMOVED, verify=verify))])
 
 
-shard_file = _numbered("shards", "shard", "faiss")
-names_file = _numbered("names", "shard", "arrow")
-concepts_file = _numbered("concepts", "bucket", "arrow")
+def _inside(ids: Ids) -> Any:
+    return load_faiss().IDSelectorBatch(ids)
+
+
+def _outside(ids: Ids) -> Any | None:
+    return load_faiss().IDSelectorNot(_inside(ids)) if len(ids) else None

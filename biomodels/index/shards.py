@@ -5,8 +5,7 @@ Shapes: N queries, D dimensions, K results, P probed lists.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from biomodels.errors import ArtifactError
-from biomodels.index.engine import for_search, load_faiss
+from biomodels.index.engine import cores, for_search, load_faiss, read_index
 
 SLACK = 8  # results fetched beyond k, so that one search usually shows whether a tie crosses the k-th place
 
@@ -27,24 +26,37 @@ class Shards:
     """Memory-mapped FAISS indexes, searched in parallel, one core each.
 
     Args:
-        paths: number → local file of each shard.
+        paths: local files.
         dimension: D.
     """
 
-    def __init__(self, paths: Mapping[int, Path], dimension: int) -> None:
+    def __init__(self, paths: Sequence[Path], dimension: int) -> None:
         self._faiss = faiss = load_faiss()
-        self._shards = [_Shard(faiss, path, dimension) for path in paths.values()]
+        self._shards = [_Shard(faiss, path, dimension) for path in paths]
+        self._threads = cores()
         self._pool = ThreadPoolExecutor(
-            min(len(self._shards), len(os.sched_getaffinity(0))),
-            thread_name_prefix="shard",
-            initializer=lambda: faiss.omp_set_num_threads(1),
+            self._threads, thread_name_prefix="shard", initializer=lambda: faiss.omp_set_num_threads(1)
         )
 
-    def search(self, X_ND: Scores, k: int, nprobe: int) -> tuple[Scores, Ids]:
-        """Return S_NK and I_NK as `ShardedIndex.search` does, for vectors that are scaled as the metric needs."""
+    def search(
+        self, X_ND: Scores, k: int, nprobe: int, selectors: Sequence[Any | None] | None = None
+    ) -> tuple[Scores, Ids]:
+        """Return S_NK and I_NK as `ShardedIndex.search` does, for vectors that are scaled as the metric needs.
+
+        Args:
+            X_ND: queries.
+            k: results per query.
+            nprobe: lists to visit.
+            selectors: for each index a FAISS `IDSelector` of the ids that may answer, or None for all.
+        """
         for_search(self._faiss)
-        coarse = self._pool.submit(self._shards[0].assign, X_ND, nprobe).result()
-        return merge_topk(list(self._pool.map(lambda shard: shard.search(coarse, k), self._shards)), k)
+        pieces = np.array_split(X_ND, min(len(X_ND), self._threads))
+        coarse = list(self._pool.map(lambda piece: self._shards[0].assign(piece, nprobe), pieces))
+        shards = list(zip(self._shards, selectors or [None] * len(self._shards), strict=True))
+        work = [(piece, shard, selector) for piece in coarse for shard, selector in shards]
+        found = list(self._pool.map(lambda item: item[1].search(item[0], k, item[2]), work))
+        merged = [merge_topk(found[i : i + len(shards)], k) for i in range(0, len(found), len(shards))]
+        return np.concatenate([scores for scores, _ in merged]), np.concatenate([ids for _, ids in merged])
 
 
 class _Coarse:
@@ -59,10 +71,7 @@ class _Shard:
     """One memory-mapped FAISS index."""
 
     def __init__(self, faiss: Any, path: Path, dimension: int) -> None:
-        try:
-            self._index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-        except RuntimeError as error:
-            raise ArtifactError(f"{path}: faiss cannot read it ({error}); make the index again") from error
+        self._index = read_index(path)
         if self._index.d != dimension:
             raise ArtifactError(
                 f"{path}: has vectors of {self._index.d}, not {dimension} dimensions; make the index again"
@@ -80,44 +89,46 @@ class _Shard:
                 X_ND = np.concatenate([index.chain.at(i).apply(row[np.newaxis]) for row in X_ND])
         return _Coarse(X_ND, self._ivf.quantizer.search(X_ND, min(nprobe, self._ivf.nlist)))
 
-    def search(self, coarse: _Coarse, k: int) -> tuple[Scores, Ids]:
+    def search(self, coarse: _Coarse, k: int, selector: Any | None) -> tuple[Scores, Ids]:
         """Find the shard's k best, ties by name_id also across the k-th place."""
         total = int(self._index.ntotal)
         width = min(k + SLACK, max(total, 1))
-        S_NK, I_NK = self._raw(coarse, slice(None), width)
+        S_NK, I_NK = self._raw(coarse, slice(None), width, selector)
         if k < width:
             undecided = np.flatnonzero((S_NK[:, k - 1] == S_NK[:, -1]) & (I_NK[:, -1] >= 0))
             for row in undecided if width < total else ():
-                s, i = self._all_tied(coarse, int(row), k, width, total)
+                s, i = self._all_tied(coarse, int(row), k, width, selector)
                 S_NK[row, :k], I_NK[row, :k] = s, i
                 S_NK[row, k:], I_NK[row, k:] = -np.inf, -1
         return merge_topk([(S_NK, I_NK)], k)
 
-    def _all_tied(self, coarse: _Coarse, row: int, k: int, width: int, total: int) -> tuple[Scores, Ids]:
+    def _all_tied(self, coarse: _Coarse, row: int, k: int, width: int, selector: Any | None) -> tuple[Scores, Ids]:
         """Widen one query's search until a lower score follows its k-th."""
+        total = int(self._index.ntotal)
         while True:
             width = min(2 * width, total)
-            S_NK, I_NK = self._raw(coarse, slice(row, row + 1), width)
+            S_NK, I_NK = self._raw(coarse, slice(row, row + 1), width, selector)
             if width == total or S_NK[0, k - 1] != S_NK[0, -1]:
                 S_NK, I_NK = merge_topk([(S_NK, I_NK)], k)
                 return S_NK[0], I_NK[0]
 
-    def _raw(self, coarse: _Coarse, rows: slice, width: int) -> tuple[Scores, Ids]:
+    def _raw(self, coarse: _Coarse, rows: slice, width: int, selector: Any | None) -> tuple[Scores, Ids]:
         X_ND = coarse.X_ND[rows]
         if coarse.lists is None:
-            S_NK, I_NK = self._index.search(X_ND, width)
+            parameters = None if selector is None else self._faiss.SearchParameters(sel=selector)
+            S_NK, I_NK = self._index.search(X_ND, width, params=parameters)
         else:
-            S_NK, I_NK = self._visit(X_ND, coarse.lists[0][rows], coarse.lists[1][rows], width)
+            S_NK, I_NK = self._visit(X_ND, coarse.lists[0][rows], coarse.lists[1][rows], width, selector)
         return np.where(I_NK < 0, np.float32(-np.inf), S_NK), I_NK
 
-    def _visit(self, X_ND: Scores, S_NP: Scores, I_NP: Ids, width: int) -> tuple[Scores, Ids]:
+    def _visit(self, X_ND: Scores, S_NP: Scores, I_NP: Ids, width: int, selector: Any | None) -> tuple[Scores, Ids]:
         """Scan chosen lists; FAISS's Python wrapper would take nprobe from the index, which all threads share."""
         faiss = self._faiss
         X_ND, S_NP, I_NP = np.ascontiguousarray(X_ND), np.ascontiguousarray(S_NP), np.ascontiguousarray(I_NP)
         S_NK = np.empty((len(X_ND), width), dtype=np.float32)
         I_NK = np.empty((len(X_ND), width), dtype=np.int64)
         pointers = [faiss.swig_ptr(array) for array in (X_ND, I_NP, S_NP, S_NK, I_NK)]
-        parameters = faiss.SearchParametersIVF(nprobe=I_NP.shape[1])
+        parameters = faiss.SearchParametersIVF(nprobe=I_NP.shape[1], sel=selector)
         self._ivf.search_preassigned_c(len(X_ND), pointers[0], width, *pointers[1:], False, parameters)
         return S_NK, I_NK
 

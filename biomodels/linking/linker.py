@@ -17,6 +17,7 @@ from biomodels.errors import CompatibilityError, InputError, UsageError
 from biomodels.terminology.normalise import Normaliser
 
 if TYPE_CHECKING:
+    from biomodels.index.filters import NameFilter
     from biomodels.index.names import NameRow
 
 DIGITS = 5  # decimals of a score
@@ -52,15 +53,18 @@ class Index(Protocol):
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """At least the counts `strings` and `concepts`."""
+        """At least the counts `strings`, `concepts` and `lists`, and the values that a filter may have."""
 
     def search(
-        self, E_ND: NDArray[np.float32], k: int, *, nprobe: int | None = None
+        self, E_ND: NDArray[np.float32], k: int, *, nprobe: int | None = None, where: NameFilter | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return S_NK and name ids I_NK, score descending, ties by id; -inf and -1 where there is no more."""
 
-    def rows_of(self, name_ids: Iterable[int]) -> dict[int, list[NameRow]]:
-        """Return the (concept, name) rows that bear each string."""
+    def matching(self, where: NameFilter | None) -> int:
+        """Return how many strings may answer."""
+
+    def rows_of(self, name_ids: Iterable[int], where: NameFilter | None = None) -> dict[int, list[NameRow]]:
+        """Return the (concept, name) rows that bear each string and may answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +113,24 @@ class Linker:
         self.index = index
         self.max_characters = max_characters
 
-    def link(self, mentions: Sequence[str], k: int = 5) -> list[list[Candidate]]:
+    def link(self, mentions: Sequence[str], k: int = 5, *, where: NameFilter | None = None) -> list[list[Candidate]]:
         """Return the k best concepts of every mention, best first.
 
         Args:
             mentions: texts as they were found; they are normalised here.
             k: number of distinct concepts, at least 1 and at most as many as the index has.
+            where: which names may answer. There are k concepts whenever k have such a name, else all that have one.
 
         Raises:
-            UsageError: k is out of range, or there are no mentions.
+            UsageError: k is out of range, no name has a value of the filter, or there are no mentions.
             InputError: a mention is blank, too long or no valid text; the message says which.
         """
         check_k(k, self.index)
+        if where is not None:
+            where.check(self.index.facts)
         texts = prepare(mentions, self.index.normaliser, self.max_characters)
         rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-        found = rank_concepts(self.index, self.encoder.encode(list(rows)), k)
+        found = rank_concepts(self.index, self.encoder.encode(list(rows)), k, where)
         return [found[rows[text]] for text in texts]
 
 
@@ -185,22 +192,30 @@ def prepare(mentions: Sequence[str], normaliser: Normaliser, max_characters: int
     return texts
 
 
-def rank_concepts(index: Index, E_ND: NDArray[np.float32], k: int) -> list[list[Candidate]]:
+def rank_concepts(
+    index: Index, E_ND: NDArray[np.float32], k: int, where: NameFilter | None = None
+) -> list[list[Candidate]]:
     """Find the k best concepts for every query vector.
 
     A search returns names, and several may belong to one concept. A query is searched deeper, and when its lists hold
-    no more names wider, until k concepts are found and no name beyond could tie with the last of them.
+    no more names wider, until k concepts are found and no name beyond could tie with the last of them. Where a filter
+    leaves a share of the names, as many times more lists are visited, so that as many names are compared.
     """
     strings = int(index.facts["strings"])
+    lists = int(index.facts["lists"])
+    eligible = strings if where is None else index.matching(where)
+    if not eligible:
+        return [[] for _ in E_ND]
     found: list[list[Candidate]] = [[] for _ in E_ND]
-    waiting = {(min(FIRST_DEPTH * k, strings), index.nprobe): list(range(len(E_ND)))}
+    first = min(lists, -(-index.nprobe * strings // eligible))
+    waiting = {(min(FIRST_DEPTH * k, eligible), first): list(range(len(E_ND)))}
     while waiting:
         (depth, nprobe), queries = waiting.popitem()
-        S_NK, I_NK = index.search(E_ND[queries], depth, nprobe=nprobe)
-        rows = index.rows_of(set(I_NK.ravel().tolist()))
+        S_NK, I_NK = index.search(E_ND[queries], depth, nprobe=nprobe, where=where)
+        rows = index.rows_of(set(I_NK.ravel().tolist()), where)
         for query, scores, ids in zip(queries, S_NK.tolist(), I_NK.tolist(), strict=True):
             best = _best_names(scores, ids, rows)
-            deeper = _next_search(best, scores, ids, k, depth=depth, nprobe=nprobe, strings=strings)
+            deeper = _next_search(best, scores, ids, k, depth=depth, nprobe=nprobe, strings=eligible, lists=lists)
             if deeper is None:
                 found[query] = _ranked(best, k)
             else:
@@ -224,7 +239,15 @@ def _best_names(scores: Sequence[float], ids: Sequence[int], rows: Mapping[int, 
 
 
 def _next_search(
-    best: _Best, scores: Sequence[float], ids: Sequence[int], k: int, *, depth: int, nprobe: int, strings: int
+    best: _Best,
+    scores: Sequence[float],
+    ids: Sequence[int],
+    k: int,
+    *,
+    depth: int,
+    nprobe: int,
+    strings: int,
+    lists: int,
 ) -> tuple[int, int] | None:
     """Return the depth and nprobe to try next, or None if the answer stands."""
     exhausted = ids[-1] < 0 or depth >= strings
@@ -233,7 +256,9 @@ def _next_search(
         return None if exhausted or round(scores[-1], DIGITS) < last else (min(2 * depth, strings), nprobe)
     if not exhausted:
         return min(2 * depth, strings), nprobe
-    return (depth, 2 * nprobe) if nprobe < strings else None
+    if ids[-1] >= 0:
+        return None  # every string that may answer is here
+    return (depth, min(2 * nprobe, lists)) if nprobe < lists else None
 
 
 def _ranked(best: _Best, k: int) -> list[Candidate]:

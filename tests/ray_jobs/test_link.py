@@ -57,6 +57,7 @@ def test_the_table_shows_both_homonyms_and_no_markup(run, monkeypatch):
     ("mentions", "options", "error", "message"),
     [
         ((), {}, UsageError, "mentions: give at least one"),
+        (("mole",), {"languages": "de"}, UsageError, "no name of the index has .de."),
         (("mole",), {"k": 0}, UsageError, "k: must be between 1 and 50"),
         (("mole",), {"k": 51}, UsageError, "k: must be between 1 and 50.*given: 51"),
         (("mole", " "), {}, InputError, "mention 2: is empty or blank"),

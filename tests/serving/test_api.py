@@ -24,12 +24,12 @@ class LocalService:
     def __init__(self, linker: Linker) -> None:
         self.linker = linker
 
-    async def link(self, mentions, k):
+    async def link(self, mentions, k, where=None):
         if mentions == ["trigger a time-out"]:
             raise TimeoutError
         if mentions == ["trigger a defect"]:
             raise RuntimeError("a defect\ud800")
-        return await asyncio.to_thread(self.linker.link, mentions, k)
+        return await asyncio.to_thread(self.linker.link, mentions, k, where=where)
 
     def info(self):
         index = {"digest": self.linker.index.digest, **self.linker.index.facts}
@@ -202,3 +202,16 @@ def test_the_page_needs_nothing_from_elsewhere_and_writes_text_only(client):
         assert f"{tag}-src 'sha256-{digest}'" in policy
     for name in ("mention", "k"):
         assert f'<label for="{name}">' in page
+
+
+def test_filters(client, linker):
+    """Optional fields of the request; what no name has is refused with what there is."""
+    body = {"mentions": ["mole"], "k": 2}
+    plain = client.post("/v1/link", json=body).json()["results"]
+    for fields in ({}, {"languages": ["en"], "sources": ["TEST"], "semantic_types": ["T047"]}, {"sources": None}):
+        assert client.post("/v1/link", json=body | fields).json()["results"] == plain
+    answer = client.post("/v1/link", json=body | {"languages": ["xx"]})
+    assert answer.status_code == 400
+    assert "languages: no name of the index has 'xx'; there are: en" in answer.json()["detail"]
+    assert client.post("/v1/link", json=body | {"languages": []}).status_code == 422
+    assert client.post("/v1/link", json=body | {"languages": "en"}).status_code == 422

@@ -15,6 +15,7 @@ from biomodels.artifacts import Artifact, ArtifactBuilder, FileEntry
 from biomodels.errors import ArtifactError, CompatibilityError, UsageError
 from biomodels.index import build, cache, names
 from biomodels.index.factory import default_factory, lists_of, new_index
+from biomodels.index.manifest import SCHEMA_VERSION
 from biomodels.index.sharded import ShardedIndex, shard_of
 from biomodels.index.shards import Shards, merge_topk, unit
 from biomodels.inference import parts
@@ -76,7 +77,9 @@ def write_embeddings(out: Path, rows: list[dict], E_ND: np.ndarray) -> Artifact:
 def build_index(embeddings: Artifact, out: Path, factory: str, shards: int, metric: str = "cosine") -> ShardedIndex:
     """Run the tasks of the job `index` one after another, without its measurements."""
     identity = {"factory": factory, "shards": shards, "metric": metric}
-    builder = ArtifactBuilder.begin(str(out), "index", config=identity, inputs={"embeddings": embeddings.digest})
+    builder = ArtifactBuilder.begin(
+        str(out), "index", config=identity, inputs={"embeddings": embeddings.digest}, schema_version=SCHEMA_VERSION
+    )
     plan = build.Plan(embeddings, builder, factory, metric, shards, seed=13, train_sample=None, concept_bits=2)
     template = build.train(plan)
     for shard in range(shards):
@@ -84,11 +87,7 @@ def build_index(embeddings: Artifact, out: Path, factory: str, shards: int, metr
         build.write_names(plan, shard)
     for bucket in range(4):
         build.write_concepts(plan, bucket)
-    copied = {
-        key: embeddings.facts[key] for key in ("model_digest", "spec", "normaliser", "dimension", "names", "strings")
-    }
-    concepts = sum(entry.rows or 0 for entry in builder.entries() if entry.path.startswith("concepts/"))
-    builder.commit({**copied, **identity, "nprobe": 8, "concept_bits": 2, "concepts": concepts})
+    build.commit(plan, {"nprobe": 8})
     return ShardedIndex.open(str(out))
 
 
@@ -103,7 +102,9 @@ def queries() -> np.ndarray:
     return clustered(100, 7).astype(np.float32) + np.random.default_rng(3).normal(size=(100, DIMENSION)) * 0.05
 
 
-FACTORIES = ["Flat", "SQ8", "IVF32,Flat", "IVF32,SQ8", "IVF16,PQ8x4", "OPQ8,IVF16,PQ8x4", "IVF32_HNSW16,Flat"]
+FACTORIES = [
+    "Flat", "SQ8", "IVF32,Flat", "IVF32,SQ8", "IVF16,PQ8x4", "OPQ8,IVF16,PQ8x4", "IVF32_HNSW16,Flat", "IVF16,RaBitQ",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("factory", FACTORIES)
@@ -236,10 +237,17 @@ def test_bad_searches(embeddings: Artifact, tmp_path: Path, k, nprobe, width, me
     index.require_model("m" * 32)
 
 
-@pytest.mark.parametrize("factory", ["Foo", "IVF64,PQ7", "HNSW32", "IVF16,PQ8,RFlat", "LSH", "IVFx,Flat"])
+@pytest.mark.parametrize(
+    "factory", ["Foo", "IVF64,PQ7", "HNSW32", "IVF16,PQ8,RFlat", "LSH", "IVFx,Flat", "IVF16,PQ8x4fs"]
+)
 def test_factories_that_cannot_work(factory: str) -> None:
     with pytest.raises(UsageError, match=r"--factory .*examples: Flat; IVF512,Flat"):
         new_index(factory, DIMENSION)
+
+
+def test_codes_that_would_not_be_found_alike_in_shards_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"--factory IVF16,RaBitQ4: .*would not answer as one index"):
+        new_index("IVF16,RaBitQ4", DIMENSION)
 
 
 @pytest.mark.parametrize(
@@ -377,7 +385,7 @@ def test_a_manifest_without_facts_or_of_another_schema(embeddings: Artifact, tmp
     whole = build_index(embeddings, tmp_path / "ix", "Flat", shards=2)
     with pytest.raises(ArtifactError, match=r"facts\.model_digest: Field required"):
         ShardedIndex.open(edited(whole, tmp_path / "bare", {}, facts={}))
-    with pytest.raises(ArtifactError, match=r"has schema_version 7, where .* reads 1"):
+    with pytest.raises(ArtifactError, match=r"has schema_version 7, where .* reads 2"):
         ShardedIndex.open(edited(whole, tmp_path / "newer", {}, schema_version=7))
 
 
@@ -405,7 +413,7 @@ def test_concurrent_searches_do_not_share_nprobe(embeddings: Artifact, queries, 
 
     build_index(embeddings, tmp_path / "ix", "IVF32,Flat", shards=2)
     paths = {i: tmp_path / "ix" / "shards" / f"shard-{i:03d}.faiss" for i in range(2)}
-    shards = Shards(paths, DIMENSION)
+    shards = Shards(list(paths.values()), DIMENSION)
     X_ND = unit(queries.astype(np.float32))
     expected = {nprobe: shards.search(X_ND, 10, nprobe) for nprobe in (1, 4, 32)}
     wanted = [1, 4, 32] * 10

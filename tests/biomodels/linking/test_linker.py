@@ -36,11 +36,12 @@ class ExactIndex:
         self._list = np.arange(len(self._ids)) % lists
         self.facts = {
             "strings": len(vectors),
+            "lists": lists,
             "concepts": len({row.concept_id for r in self._rows.values() for row in r}),
         }
         self.searches: list[tuple[int, int]] = []
 
-    def search(self, E_ND, k, *, nprobe=None):
+    def search(self, E_ND, k, *, nprobe=None, where=None):
         self.searches.append((k, nprobe))
         E_ND = unit(E_ND) if self._cosine else E_ND
         S = np.stack([(self._vectors * query).sum(axis=1) for query in E_ND]).astype(np.float32)
@@ -51,7 +52,10 @@ class ExactIndex:
         pad = ((0, 0), (0, k - scores.shape[1]))
         return np.pad(scores, pad, constant_values=-np.inf), np.pad(ids, pad, constant_values=-1)
 
-    def rows_of(self, name_ids):
+    def matching(self, where):
+        return len(self._ids)
+
+    def rows_of(self, name_ids, where=None):
         return {i: self._rows[i] for i in name_ids if i in self._rows}
 
 
