@@ -9,7 +9,6 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-import click
 import typer
 import yaml
 from pydantic import ByteSize, ValidationError
@@ -42,7 +41,8 @@ def add_job(
     """
 
     def command(**given: Any) -> None:
-        if name is None and click.get_current_context().invoked_subcommand:
+        context = given.pop("context", None)
+        if context is not None and context.invoked_subcommand:
             return
         run(main, lambda: load(config_type, given.pop("config"), given))
 
@@ -52,6 +52,8 @@ def add_job(
     ]
     yaml_option = Annotated[Path | None, typer.Option(help="YAML file of options; the command line wins over it")]
     parameters.append(inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=yaml_option))
+    if name is None:
+        parameters.append(inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__doc__ = f"{inspect.getdoc(main)}\n\nExample:\n\n    {example}"
     if name is None:

@@ -16,22 +16,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from biomodels import schemas, shuffle, storage
+from biomodels import schemas, storage
 from biomodels.artifacts import Artifact, ArtifactBuilder, FileEntry, Manifest, canonical_json
 from biomodels.errors import InputError, UsageError
+from biomodels.index import concepts
 from biomodels.index.cache import local_file
 from biomodels.index.engine import for_training, load_faiss, read_index, write_index
 from biomodels.index.factory import POINTS_PER_LIST, lists_of, new_index
 from biomodels.index.filters import COLUMNS, values_of
-from biomodels.index.manifest import concepts_file, names_file, open_index, shard_file, template_file
-from biomodels.index.names import BATCH_ROWS, CONCEPTS, concept_bucket, in_batches, write_arrow
+from biomodels.index.manifest import bounds, concepts_file, names_file, open_index, shard_file, template_file
+from biomodels.index.names import BATCH_ROWS, CONCEPTS, in_batches, write_arrow
 from biomodels.index.shards import Ids, Scores, unit
 from biomodels.index.training import train_index
 from biomodels.inference.parts import embeddings_part, names_part, vectors
 from biomodels.terminology.hashing import mix
 
 SPILL_CONCEPTS = 1 << 18
-_CANDIDATES = pa.schema([("concept_id", pa.string()), ("rank", pa.int8()), ("name", pa.string())])
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,7 @@ class Plan:
 
     def bounds(self, shard: int) -> tuple[int, int]:
         """Return a shard's first and last possible name_id: those that `shard_of` sends to it."""
-        first, after = (-(-(edge << 63) // self.shards) for edge in (shard, shard + 1))
-        return first, after - 1
+        return bounds(shard, self.shards)
 
     def parts_of(self, shard: int) -> range:
         """Return the parts that hold a shard's name_ids."""
@@ -165,23 +164,23 @@ def fill_shard(plan: Plan, template: FileEntry, shard: int) -> FileEntry:
 
 def write_names(plan: Plan, shard: int) -> FileEntry:
     """Publish a shard's (concept, name) rows, and before them spill what they say about preferred names and values."""
-    best: dict[str, tuple[int, str]] = {}
+    best: concepts.Best = {}
     values: list[dict[str, list[str]]] = []
     spills = 0
 
     def tables() -> Iterator[pa.Table]:
         nonlocal best, spills
-        for table in in_batches(_names_of(plan, shard)):
+        for table in in_batches(table for _, _, table in names_of(plan, shard)):
             yield table
             values.append(values_of([table]))
-            _keep_best(best, _candidates(table))
+            concepts.consider(best, table)
             if len(best) > SPILL_CONCEPTS:
-                _spill_concepts(plan, best, f"{shard:03d}-{spills:04d}")
+                concepts.spill(plan.builder, best, plan.concept_bits, f"{shard:03d}-{spills:04d}")
                 best, spills = {}, spills + 1
 
     def write(local: str) -> int:
         rows = write_arrow(local, schemas.NAMES, tables())
-        _spill_concepts(plan, best, f"{shard:03d}-{spills:04d}")
+        concepts.spill(plan.builder, best, plan.concept_bits, f"{shard:03d}-{spills:04d}")
         storage.publish_bytes(canonical_json(joined_values(values)), plan.builder.work("values", f"{shard:03d}.json"))
         return rows
 
@@ -189,15 +188,8 @@ def write_names(plan: Plan, shard: int) -> FileEntry:
 
 
 def write_concepts(plan: Plan, bucket: int) -> FileEntry:
-    """Publish the preferred names of a bucket's concepts, once all names are written.
-
-    Of a concept's names the preferred ones come first, then English ones, then the first by code points.
-    """
-    folder = plan.builder.work("concepts")
-    best: dict[str, tuple[int, str]] = {}
-    for name in storage.list_files(folder):
-        found = shuffle.gather([storage.join(folder, name)], bucket, bucket + 1, _CANDIDATES)
-        _keep_best(best, zip(*(column.to_pylist() for column in found.columns), strict=True))
+    """Publish the preferred names of a bucket's concepts, once all names are written."""
+    best = concepts.gather(plan.builder, [bucket])
     ids = sorted(best)
     table = pa.table({"concept_id": ids, "preferred_name": [best[i][1] for i in ids]}, schema=CONCEPTS)
 
@@ -245,32 +237,18 @@ def joined_values(found: Iterable[Mapping[str, Sequence[str]]]) -> dict[str, lis
     return {field: sorted({value for piece in pieces for value in piece[field]}) for field in COLUMNS}
 
 
-def _names_of(plan: Plan, shard: int) -> Iterator[pa.Table]:
+def names_of(plan: Plan, shard: int) -> Iterator[tuple[int, int, pa.Table]]:
+    """Read a shard's NAMES rows in the order of name_id, part by part, each with the name_ids that it covers.
+
+    Yields:
+        First and last possible name_id, and the rows; the ranges leave no gap.
+    """
     first, last = plan.bounds(shard)
+    shift = 64 - plan.parts.bit_length()
     for part in plan.parts_of(shard):
         files, path = storage.filesystem(plan.embeddings.file_uri(names_part(part)))
-        table = pq.read_table(path, filesystem=files)
+        table = pq.read_table(path, filesystem=files).select(schemas.NAMES.names)
+        low, high = max(first, part << shift), min(last, ((part + 1) << shift) - 1)
         ids = table["name_id"].to_numpy()
-        start, stop = np.searchsorted(ids, first), np.searchsorted(ids, last, side="right")
-        yield table.slice(start, stop - start)
-
-
-def _candidates(table: pa.Table) -> Iterator[tuple[str, int, str]]:
-    columns = (table[name].to_pylist() for name in ("concept_id", "preferred", "language", "name"))
-    for concept_id, preferred, language, name in zip(*columns, strict=True):
-        yield concept_id, 2 * (not preferred) + (language != "en"), name
-
-
-def _keep_best(best: dict[str, tuple[int, str]], candidates: Iterable[tuple[str, int, str]]) -> None:
-    for concept_id, rank, name in candidates:
-        known = best.get(concept_id)
-        if known is None or (rank, name) < known:
-            best[concept_id] = (rank, name)
-
-
-def _spill_concepts(plan: Plan, best: dict[str, tuple[int, str]], name: str) -> None:
-    rows = [(concept_id, *best[concept_id]) for concept_id in sorted(best)]
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
-    table = pa.table(columns, schema=_CANDIDATES)
-    buckets = np.array([concept_bucket(row[0], plan.concept_bits) for row in rows], dtype=np.int64)
-    shuffle.spill(table, buckets, plan.concept_bits, plan.builder.work("concepts", f"{name}.arrow"))
+        start, stop = np.searchsorted(ids, low), np.searchsorted(ids, high, side="right")
+        yield low, high, table.slice(start, stop - start)

@@ -25,9 +25,9 @@ def load_faiss() -> Any:
     return faiss
 
 
-def for_search(faiss: Any) -> Any:
+def for_search(faiss: Any, *, batch_invariant: bool = True) -> Any:
     """Make distances independent of how many queries are asked at once: a matrix product rounds by its shape."""
-    faiss.cvar.distance_compute_blas_threshold = NEVER
+    faiss.cvar.distance_compute_blas_threshold = NEVER if batch_invariant else BLAS_FROM
     return faiss
 
 

@@ -90,6 +90,15 @@ def ivf_of(index: Any) -> Any | None:
     return None if ivf is None else faiss.downcast_index(ivf)
 
 
+def chain_of(index: Any) -> list[Any]:
+    """Return the rotations and reductions that come before an index's lists; they live as long as the index."""
+    faiss = load_faiss()
+    index = faiss.downcast_index(index)
+    if not isinstance(index, faiss.IndexPreTransform):
+        return []
+    return [index.chain.at(i) for i in range(index.chain.size())]
+
+
 def lists_of(index: Any) -> int:
     """Return the number of inverted lists, 1 for an index that has none."""
     ivf = ivf_of(index)

@@ -72,6 +72,12 @@ class IndexFacts(BaseModel):
     origin: str | None
 
 
+def bounds(shard: int, shards: int) -> tuple[int, int]:
+    """Return the first and last possible name_id of one of so many shards: equal ranges of 63-bit numbers."""
+    first, after = (-(-(edge << 63) // shards) for edge in (shard, shard + 1))
+    return first, after - 1
+
+
 def shard_file(folder: str, shard: int) -> str:
     """Return the path of a shard's vectors."""
     return f"{folder}shards/shard-{shard:03d}.faiss"

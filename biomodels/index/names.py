@@ -179,6 +179,11 @@ class LayeredNames:
             yield kept
 
 
+def read_removed(path: Path, *, verify: bool = False) -> Ids:
+    """Read the name_ids that an update took from a shard, sorted."""
+    return np.concatenate([NO_IDS, *(batch.column(0).to_numpy() for batch in read_arrow(path, REMOVED, verify=verify))])
+
+
 class ConceptTable:
     """The preferred name of each concept of one bucket, sorted by the code points of concept_id."""
 

@@ -38,14 +38,13 @@ from biomodels.index.filters import NameFilter
 from biomodels.index.manifest import KIND, open_index
 from biomodels.index.names import (
     NO_IDS,
-    REMOVED,
     ConceptTable,
     LayeredNames,
     NameRow,
     NameTable,
     concept_bucket,
     preferred_name,
-    read_arrow,
+    read_removed,
 )
 from biomodels.index.shards import Ids, Scores, Shards, merge_topk, unit
 from biomodels.terminology.normalise import Normaliser
@@ -151,6 +150,7 @@ class ShardedIndex:
         *,
         nprobe: int | None = None,
         where: NameFilter | None = None,
+        batch_invariant: bool = True,
     ) -> tuple[Scores, Ids]:
         """Find the k strings nearest to each query.
 
@@ -160,10 +160,12 @@ class ShardedIndex:
             nprobe: lists to visit per query; the index's default if None, and more than there are means all.
             where: which names may answer; a string may if one of its names may. Others are passed over while the
                 lists are scanned, so they take no places.
+            batch_invariant: False compares many queries with the centroids at once, which is faster, but may visit
+                another list where two are equally near.
 
         Returns:
             S_NK float32 and I_NK int64 (name_ids), score descending, ties by name_id; -inf and -1 where fewer than k
-            were found. A row does not depend on the other rows.
+            were found. A row does not depend on the other rows, if `batch_invariant`.
 
         Raises:
             UsageError: k or nprobe is below 1, or the vectors have another dimension or are not finite.
@@ -182,7 +184,8 @@ class ShardedIndex:
             raise UsageError(f"query {int(np.argmin(finite)) + 1}: its vector has a value that is not finite")
         if self.metric == "cosine":
             X_ND = unit(X_ND)
-        return self._shards.search(X_ND, k, nprobe or self.nprobe, self._selection(where).selectors)
+        selectors = self._selection(where).selectors
+        return self._shards.search(X_ND, k, nprobe or self.nprobe, selectors, batch_invariant=batch_invariant)
 
     def matching(self, where: NameFilter | None) -> int:
         """Return how many strings may answer."""
@@ -245,11 +248,6 @@ class ShardedIndex:
 def shard_of(name_id: int, shards: int) -> int:
     """Return the shard of a string: its name_id is a uniform hash below 2^63, so equal ranges are equal shares."""
     return (name_id * shards) >> 63
-
-
-def read_removed(path: Path, *, verify: bool = False) -> Ids:
-    """Read the name_ids that an update took from a shard, sorted."""
-    return np.concatenate([NO_IDS, *(batch.column(0).to_numpy() for batch in read_arrow(path, REMOVED, verify=verify))])
 
 
 def _inside(ids: Ids) -> Any:

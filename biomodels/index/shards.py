@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from biomodels.errors import ArtifactError
 from biomodels.index.engine import cores, for_search, load_faiss, read_index
+from biomodels.index.factory import chain_of
 
 SLACK = 8  # results fetched beyond k, so that one search usually shows whether a tie crosses the k-th place
 
@@ -39,7 +40,13 @@ class Shards:
         )
 
     def search(
-        self, X_ND: Scores, k: int, nprobe: int, selectors: Sequence[Any | None] | None = None
+        self,
+        X_ND: Scores,
+        k: int,
+        nprobe: int,
+        selectors: Sequence[Any | None] | None = None,
+        *,
+        batch_invariant: bool = True,
     ) -> tuple[Scores, Ids]:
         """Return S_NK and I_NK as `ShardedIndex.search` does, for vectors that are scaled as the metric needs.
 
@@ -48,10 +55,11 @@ class Shards:
             k: results per query.
             nprobe: lists to visit.
             selectors: for each index a FAISS `IDSelector` of the ids that may answer, or None for all.
+            batch_invariant: see `ShardedIndex.search`.
         """
-        for_search(self._faiss)
+        for_search(self._faiss, batch_invariant=batch_invariant)
         pieces = np.array_split(X_ND, min(len(X_ND), self._threads))
-        coarse = list(self._pool.map(lambda piece: self._shards[0].assign(piece, nprobe), pieces))
+        coarse = list(self._pool.map(lambda piece: self._shards[0].assign(piece, nprobe, batch_invariant), pieces))
         shards = list(zip(self._shards, selectors or [None] * len(self._shards), strict=True))
         work = [(piece, shard, selector) for piece in coarse for shard, selector in shards]
         found = list(self._pool.map(lambda item: item[1].search(item[0], k, item[2]), work))
@@ -79,14 +87,13 @@ class _Shard:
         self._faiss = faiss
         self._ivf = faiss.try_extract_index_ivf(self._index)
 
-    def assign(self, X_ND: Scores, nprobe: int) -> _Coarse:
+    def assign(self, X_ND: Scores, nprobe: int, batch_invariant: bool) -> _Coarse:
         """Choose the lists to visit; they are the same in every shard."""
         if self._ivf is None:
             return _Coarse(X_ND, None)
-        index = self._faiss.downcast_index(self._index)
-        if isinstance(index, self._faiss.IndexPreTransform):  # row by row: a matrix product rounds by its shape
-            for i in range(index.chain.size()):
-                X_ND = np.concatenate([index.chain.at(i).apply(row[np.newaxis]) for row in X_ND])
+        for transform in chain_of(self._index):  # row by row: a matrix product rounds by its shape
+            pieces = X_ND[:, np.newaxis] if batch_invariant else [X_ND]
+            X_ND = np.concatenate([transform.apply(piece) for piece in pieces])
         return _Coarse(X_ND, self._ivf.quantizer.search(X_ND, min(nprobe, self._ivf.nlist)))
 
     def search(self, coarse: _Coarse, k: int, selector: Any | None) -> tuple[Scores, Ids]:

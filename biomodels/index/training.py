@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from biomodels.index.engine import cores, for_training, load_faiss
-from biomodels.index.factory import new_index
+from biomodels.index.factory import chain_of, new_index
 from biomodels.index.shards import Scores
 
 FEW = 50_000  # vectors below which threads cost more than they bring
@@ -31,7 +31,7 @@ def train_index(factory: str, E_ND: Scores, *, seed: int) -> Any:
     threads = cores() if len(E_ND) >= FEW else 1
     faiss = for_training(load_faiss(), threads)
     try:
-        X_ND = _transformed(faiss, index, E_ND)
+        X_ND = _transformed(index, E_ND)
         ivf = faiss.try_extract_index_ivf(index)
         if ivf is not None:
             C_LD = _centroids(faiss, ivf, X_ND, seed)
@@ -46,14 +46,10 @@ def train_index(factory: str, E_ND: Scores, *, seed: int) -> Any:
     return index
 
 
-def _transformed(faiss: Any, index: Any, E_ND: Scores) -> Scores:
+def _transformed(index: Any, E_ND: Scores) -> Scores:
     """Train a rotation or reduction that comes before the lists, and return the vectors after it."""
-    index = faiss.downcast_index(index)
-    if not isinstance(index, faiss.IndexPreTransform):
-        return E_ND
     X_ND = E_ND
-    for i in range(index.chain.size()):
-        transform = index.chain.at(i)
+    for transform in chain_of(index):
         if not transform.is_trained:
             transform.train(X_ND)
         X_ND = transform.apply(X_ND)

@@ -87,7 +87,8 @@ class Jobs:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    files = [path for path in sorted(directory.rglob("*")) if path.is_file() and path.name != "run.json"]
+    told = {"run.json", "latency.json", "recall.png"}  # times are in them
+    files = [path for path in sorted(directory.rglob("*")) if path.is_file() and path.name not in told]
     return {str(path.relative_to(directory)): path.read_bytes() for path in files}
 
 

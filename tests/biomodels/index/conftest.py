@@ -93,3 +93,9 @@ def _make_index(
         build.write_concepts(plan, bucket)
     build.commit(plan, {"nprobe": nprobe})
     return ShardedIndex.open(str(out))
+
+
+@pytest.fixture(autouse=True)
+def _no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of small files: a disk that is asked to keep each for sure takes longer than all the rest."""
+    monkeypatch.setattr("os.fsync", lambda _: None)
