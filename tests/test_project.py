@@ -72,7 +72,7 @@ def test_documented_commands_use_options_that_exist(command: str):
     from ray_jobs.__main__ import JOBS
 
     words = shlex.split(command)[3:]
-    job = next((name for name in JOBS if words[: len(name.split())] == name.split()), None)
+    job = max((name for name in JOBS if words[: len(name.split())] == name.split()), key=len, default=None)
     assert job, f"no job matches {command}"
     shown = help_of(job)
     for word in words:

@@ -19,7 +19,7 @@ from biomodels.index import build, recall
 from biomodels.index.cache import local_file
 from biomodels.index.engine import for_search, load_faiss
 from biomodels.index.factory import check_size, default_factory, lists_of, new_index
-from biomodels.index.sharded import shard_file
+from biomodels.index.manifest import shard_file
 from biomodels.index.shards import Ids, Scores, Shards, merge_topk
 from biomodels.inference.parts import fixed_size_list
 
@@ -117,7 +117,7 @@ class ShardedSegment:
         self._lists = int(facts["lists"])
         self._nprobe = int(facts["nprobe"])
         self._step = _step(self.rows)
-        shards = {number: files[shard_file(number)] for number in range(int(facts["shards"]))}
+        shards = [files[shard_file("", number)] for number in range(int(facts["shards"]))]
         self._shards = Shards(shards, int(facts["dimension"]))
 
     def files(self) -> dict[str, Path]:
@@ -201,7 +201,7 @@ def _calibrated(plan: build.Plan, segment: ShardedSegment, lists: int) -> dict[s
     ids, Q_ND = build.sample(plan, RECALL_QUERIES, 1)
     queries = ids, Q_ND
     truth = recall.exact(queries, (build.read_part(plan, part) for part in range(plan.parts)))
-    result = recall.calibrate(segment._shards.search, queries, truth, lists=lists, target=RECALL)
+    result, _ = recall.calibrate(segment._shards.search, queries, truth, lists=lists, target=RECALL)
     curve = {point["nprobe"]: point["recall_at_10"] for point in result["curve"]}
     return {"nprobe": result["nprobe"], "recall_at_10": curve[result["nprobe"]]}
 
