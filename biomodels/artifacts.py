@@ -257,7 +257,7 @@ class ArtifactBuilder:
             config, inputs: what makes the new version the one it is.
 
         Raises:
-            ArtifactError: another process is making a version.
+            ArtifactError: another process is making a version, or has made one meanwhile.
         """
         manifest = current.manifest
         builder = cls(current.uri, manifest.kind, manifest.schema_version, dict(config), dict(inputs))
@@ -267,6 +267,11 @@ class ArtifactBuilder:
             return builder
         builder.replaces = manifest
         builder._take_lock()
+        if Artifact.open(current.uri).digest != current.digest:
+            raise ArtifactError(
+                f"{current.uri}: {current.digest} is not its current version, or no longer; only that can be followed "
+                "by another: run the command again on the directory itself"
+            )
         plan = builder.work("plan.json")
         if storage.exists(plan) and storage.read_json(plan) != builder.identity:
             storage.remove_tree(builder.work())

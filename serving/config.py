@@ -65,9 +65,10 @@ def resolved(settings: AnySettings) -> AnySettings:
     from biomodels.index.manifest import open_index
     from biomodels.linking.linker import require_same_model
 
-    facts = open_index(settings.index)[0].facts
+    artifact = open_index(settings.index)[0]
+    facts = artifact.facts
     wanted = str(facts["model_digest"])
-    model = _absolute(_model_beside(settings.index, facts) if settings.model is None else settings.model)
+    model = _absolute(_model_beside(artifact.uri, facts) if settings.model is None else settings.model)
     require_same_model(wanted, _digest(model, facts))
     index = settings.index if "://" in settings.index else os.path.abspath(os.path.expanduser(settings.index))
     return settings.model_copy(update={"index": index, "model": model})

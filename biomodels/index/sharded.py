@@ -98,9 +98,9 @@ class ShardedIndex:
         with ThreadPoolExecutor(cores()) as pool:  # hashing leaves the interpreter free
             vectors = paths(manifest.shard_file(layer, i) for i in chosen for layer in layers)
             names = paths(manifest.names_file(layer, i) for i in chosen for layer in layers)
-            removed = paths(manifest.removed_file(delta, i) for i in chosen if delta is not None)
+            removed = paths([] if delta is None else [manifest.removed_file(delta, i) for i in chosen])
             concepts = paths(manifest.concepts_file(base, bucket) for bucket in range(1 << facts.concept_bits))
-            changed = paths(manifest.concepts_file(delta, 0) for _ in range(1) if delta is not None)
+            changed = paths([] if delta is None else [manifest.concepts_file(delta, 0)])
         self._layers = len(layers)
         self._shards = Shards(vectors, self.dimension)
         self._names: dict[int, LayeredNames] = {}

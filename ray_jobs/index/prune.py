@@ -28,6 +28,8 @@ def main(config: Config) -> int:
     """
     from biomodels.index.manifest import KIND
 
+    if storage.exists(storage.join(config.index, WORK, "plan.json")):
+        raise UsageError(f"{config.index}: another version is being made, or was begun; bring that to its end first")
     current, *older = Artifact.versions(config.index, KIND)
     for prefix in config.keep:
         if not any(version.digest.startswith(prefix) for version in [current, *older]):

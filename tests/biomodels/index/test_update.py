@@ -203,6 +203,15 @@ def test_an_empty_dictionary(before, make_embeddings, make_index, tmp_path):
         update.begin(index.uri, make_embeddings(tmp_path / "e1", []))
 
 
+def test_only_the_current_version_is_followed_by_another(before, after, make_embeddings, make_index, tmp_path):
+    index = make_index(make_embeddings(tmp_path / "e0", before), tmp_path / "ix", "Flat")
+    new, third = make_embeddings(tmp_path / "e1", after), make_embeddings(tmp_path / "e2", before[9:])
+    run_update(index, new)
+    with pytest.raises(ArtifactError, match=f"{index.digest} is not its current version"):
+        update.begin(f"{index.uri}@{index.digest}", third)
+    assert ShardedIndex.open(index.uri, verify=True).facts["added"] > 0
+
+
 def test_versions_are_named_by_their_digests(before, after, make_embeddings, make_index, tmp_path):
     index = make_index(make_embeddings(tmp_path / "e0", before), tmp_path / "ix", "Flat")
     updated = run_update(index, make_embeddings(tmp_path / "e1", after))
