@@ -17,6 +17,7 @@ from biomodels.artifacts import Artifact, ArtifactBuilder, canonical_json
 from biomodels.errors import InputError, UsageError
 from biomodels.literature.articles import parse_languages, parse_pmid
 from biomodels.literature.merge import MOST_BITS, ROWS_PER_PART
+from biomodels.literature.sample import ALL
 from biomodels.schemas import SCHEMA_VERSION
 from biomodels.shuffle import part_bits
 from biomodels.terminology.blocks import read_blocks
@@ -120,7 +121,13 @@ def _make(config: Config, builder: ArtifactBuilder, articles: Artifact, excluded
     plain = total.pop("plain")
     counts = {name: dict(sorted(found.items())) for name, found in total.items()}
     builder.commit(
-        {**plain, **counts, "eligible": dict(sorted(eligible.items())), "asked": config.n, "excluded": skipped}
+        {
+            **plain,
+            **counts,
+            "eligible": {"all" if decade == str(ALL) else decade: found for decade, found in sorted(eligible.items())},
+            "asked": config.n,
+            "excluded": skipped,
+        }
     )
 
 
@@ -239,7 +246,8 @@ def _summary(sample: Artifact) -> str:
     facts = sample.facts
     decades = ", ".join(f"{decade}s {count:,}" for decade, count in facts["decades"].items())
     if facts["articles"] < facts["asked"]:
-        say(f"note: {facts['articles']:,} of {facts['asked']:,}: a decade holds fewer than its share")
+        why = "no more are eligible" if "all" in facts["eligible"] else "a decade holds fewer than its share"
+        say(f"note: {facts['articles']:,} of the {facts['asked']:,} asked for: {why}")
     return (
         f"sample  {facts['articles']:>12,}   of {sum(facts['eligible'].values()):,} eligible articles, "
         f"{facts['excluded']:,} excluded; {decades}"
