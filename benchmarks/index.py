@@ -172,7 +172,7 @@ def peer_environment(work: Path) -> str:
     python = home / "bin" / "python"
     if not (home / "ready").exists():
         venv.create(home, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "autofaiss>=2.17"], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "autofaiss>=2.17", "pyarrow<20"], check=True)
         (home / "ready").touch()
     return str(python)
 
