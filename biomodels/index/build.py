@@ -73,9 +73,15 @@ class Plan:
         return range(first >> shift, (last >> shift) + 1)
 
 
-def read_part(plan: Plan, part: int) -> tuple[Ids, Scores]:
-    """Read a part's name_ids and its vectors E_ND, scaled as the metric needs."""
+def read_part(plan: Plan, part: int, only: Ids | None = None) -> tuple[Ids, Scores]:
+    """Read a part's name_ids and its vectors E_ND, scaled as the metric needs; of all strings, or of some.
+
+    Raises:
+        InputError: a vector is not finite.
+    """
     table = plan.embeddings.read_table(plan.embeddings.entry(embeddings_part(part)))
+    if only is not None:
+        table = table.filter(pa.array(np.isin(table["name_id"].to_numpy(), only, assume_unique=True)))
     E_ND = vectors(table["embedding"], plan.dimension)
     finite = np.isfinite(E_ND).all(axis=1)
     if not finite.all():
@@ -87,11 +93,11 @@ def read_part(plan: Plan, part: int) -> tuple[Ids, Scores]:
     return table["name_id"].to_numpy(), unit(E_ND) if plan.metric == "cosine" else E_ND
 
 
-def read_shard(plan: Plan, shard: int) -> Iterator[tuple[Ids, Scores]]:
-    """Read a shard's name_ids and vectors, part by part, in the order of name_id."""
+def read_shard(plan: Plan, shard: int, only: Ids | None = None) -> Iterator[tuple[Ids, Scores]]:
+    """Read a shard's name_ids and vectors, part by part, in the order of name_id; of all strings, or of some."""
     first, last = plan.bounds(shard)
     for part in plan.parts_of(shard):
-        ids, E_ND = read_part(plan, part)
+        ids, E_ND = read_part(plan, part, only)
         inside = slice(np.searchsorted(ids, first), np.searchsorted(ids, last, side="right"))
         if len(ids[inside]):
             yield ids[inside], E_ND[inside]

@@ -171,10 +171,8 @@ def write_vectors(update: Update, shard: int) -> FileEntry:
     added = np.setdiff1d(ids, update.base_names(shard).ids(), assume_unique=True)
     for_training(load_faiss())
     index = read_index(local_file(update.index.uri, update.index.entry(template_file(facts.base))), mapped=False)
-    for part_ids, E_ND in build.read_shard(update.plan, shard) if len(added) else ():
-        chosen = np.isin(part_ids, added, assume_unique=True)
-        if chosen.any():
-            index.add_with_ids(np.ascontiguousarray(E_ND[chosen]), np.ascontiguousarray(part_ids[chosen]))
+    for part_ids, E_ND in build.read_shard(update.plan, shard, added) if len(added) else ():
+        index.add_with_ids(np.ascontiguousarray(E_ND), np.ascontiguousarray(part_ids))
 
     def write(local: str) -> int:
         write_index(index, local)
