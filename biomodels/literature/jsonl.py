@@ -39,28 +39,28 @@ class _Line(BaseModel):
     title: Annotated[str, BeforeValidator(_texts)] = ""
     abstract: Annotated[str, BeforeValidator(_texts)] = ""
     sections: list[Section] | None = None
-    version: int = Field(1, ge=0, le=999_999)
+    version: int | None = Field(None, ge=0, le=999_999)
     year: int | None = Field(None, ge=1000, le=9999)
     languages: Annotated[list[str] | None, BeforeValidator(_codes)] = Field(
         None, validation_alias=AliasChoices("languages", "language")
     )
     publication_types: list[str] | None = Field(None, validation_alias=AliasChoices("publication_types", "pubtypes"))
     status: str | None = None
-    retracted_by: list[str] = []
+    retracted_by: list[str] | None = None
 
     def article(self) -> Article:
         sections = self.sections if self.sections is not None else [Section(None, self.abstract)]
         folded = [Section(section.label or None, fold_space(section.text)) for section in sections]
         return Article(
             pmid=self.pmid,
-            version=self.version,
+            version=1 if self.version is None else self.version,
             title=fold_space(self.title),
             sections=[section for section in folded if section.text],
             year=self.year,
             languages=parse_languages(self.languages) if self.languages else None,
             publication_types=self.publication_types or [],
             status=self.status,
-            retracted_by=self.retracted_by,
+            retracted_by=self.retracted_by or [],
         )
 
 

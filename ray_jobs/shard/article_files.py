@@ -32,6 +32,9 @@ BATCH = 1000
 SPILL_ROWS = 32_768
 """Rows of a spill file; a file of NLM's has at most 30,000."""
 
+MOST_REJECTS = 100_000
+"""A file with more malformed records than this is another kind of file, or damaged, and is not read on."""
+
 SHOWN_FAILURES = 3
 
 
@@ -170,6 +173,9 @@ def _spill_file(reading: Reading, file: SourceFile) -> FileSummary:
             records, deletions = records + len(articles), deletions + len(events) - len(articles)
             later += sum(article.version > 1 for article in articles)
             bare += sum(not article.sections for article in articles)
+            if len(rejects) > MOST_REJECTS:
+                problem = f"has more than {MOST_REJECTS:,} malformed records; the last: {rejects[-1].reason}"
+                raise InputError.at(file.uri, rejects[-1].line, problem, f"check that it is {form}")
             tables.append(events_table(events, file.name))
             rows += len(events)
         if rows >= SPILL_ROWS or (batch is None and rows):

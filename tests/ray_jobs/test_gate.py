@@ -124,7 +124,7 @@ def test_candidates_filters_and_audit(ray_session, data, tmp_path):
     assert (rows["PCA"]["hits"], rows["PCA"]["passed"], rows["PCA"]["doubt"]) == ("5", "2", "acronym")
     assert (rows["PCA"]["learned_defined"], rows["PCA"]["learned_compatible"]) == ("2", "0")
     assert rows["AR"]["doubt"] == "short" and rows["AR"]["gene_symbol"] == "AR"
-    again = gate(data, tmp_path / "again", num_cpus="1")
+    again = gate(data, tmp_path / "again")
     assert again.manifest == found.manifest
 
     plain = gate(data, tmp_path / "plain", filters="none", tiers="alias,symbol")

@@ -84,7 +84,7 @@ def test_equal_decades_and_disjoint_samples(ray_session, articles, tmp_path, mon
     more = write_articles(
         tmp_path / "more", [*range(1, 2001), *(pmid for pmid in range(2001, 4000) if pmid % 40 == 3)], 3
     )
-    again = sample(more, tmp_path / "again", n=303, per_decade=True, num_cpus=1)
+    again = sample(more, tmp_path / "again", n=303, per_decade=True)
     assert [entry.sha256 for entry in again.files("part-")] == [entry.sha256 for entry in one.files("part-")]
     assert sample(articles, tmp_path / "one", n=303, per_decade=True).manifest == one.manifest
 

@@ -13,6 +13,8 @@ def test_json_lines(tmp_path):
     lines = [
         '{"pmid": 1, "title": " A\\n b ", "abstract": "c", "language": ["eng", "xx1"], "pubtypes": ["Review"]}',
         '{"pmid": "2", "sections": [{"label": "", "text": "x"}, {"label": "B", "text": " "}], "version": 2}',
+        '{"pmid": 9, "title": null, "abstract": null, "year": null, "language": null, "version": null, '
+        '"sections": null, "status": null, "pubtypes": null, "retracted_by": null}',
         '{"pmid": 3.5}',
         '{"pmid": true}',
         '{"title": "x"}',
@@ -21,12 +23,13 @@ def test_json_lines(tmp_path):
         '{"pmid": 5, "title": "' + "x" * 1_000_000 + '"}',
     ]
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
-    one, two, *rejects, long = read_jsonl(str(path))
+    one, two, empty, *rejects, long = read_jsonl(str(path))
     assert one == Article(1, "A b", [Section(None, "c")], languages=["en", "und"], publication_types=["Review"])
     assert two == Article(2, "", [Section(None, "x")], version=2)
+    assert empty == Article(9, "", [])
     assert [(reject.line, reject.reason.split(":")[0]) for reject in rejects if isinstance(reject, Reject)] == [
-        *((3, "pmid"), (4, "pmid"), (5, "pmid"), (6, "year")),
-        (7, "Input should be an object"),
+        *((4, "pmid"), (5, "pmid"), (6, "pmid"), (7, "year")),
+        (8, "Input should be an object"),
     ]
     assert isinstance(long, Article) and len(long.title) == 1_000_000
 

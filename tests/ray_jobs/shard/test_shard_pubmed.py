@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -210,6 +211,15 @@ def test_hostile_and_malformed_input(ray_session, tmp_path):
     ]
     assert [row["line"] for row in table(articles, "rejects")] == [6, 7, 8]
     assert {row["pmid"]: len(row["abstract"]) for row in table(articles)}[7] == 999_999
+
+
+def test_a_file_of_malformed_lines_is_not_read_to_its_end(ray_session, tmp_path, monkeypatch):
+    lines = tmp_path / "a.jsonl"
+    lines.write_text("{}\n" * 4000)
+    read = partial(article_files._read, article_files.Reading(str(tmp_path), "auto", False))
+    monkeypatch.setattr(article_files, "MOST_REJECTS", 1500)
+    failure = read({"uri": str(lines), "name": "a.jsonl", "sha256": "0", "size": 1})["failure"]
+    assert "a.jsonl:2000: has more than 1,500 malformed records" in failure and "check that it is jsonl" in failure
 
 
 def test_json_lines_and_pubtator(ray_session, tmp_path):
