@@ -13,7 +13,6 @@ Code written for the original needs one line changed::
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -296,9 +295,10 @@ class SimCSE:
 
     def _load(self, device: str | None) -> TextEncoder:
         from biomodels.inference.text_encoder import TextEncoder
+        from biomodels.models.spec import most_tokens
 
         encoder = TextEncoder(self._model, device=device, pooling=self._pooling)
-        self._longest = _positions(encoder)
+        self._longest = most_tokens(encoder.directory)
         return encoder.limited(min(MAX_LENGTH, self._longest), encoder.token_budget)
 
     def _digest(self) -> str:
@@ -397,15 +397,6 @@ def _pooling(model: str, pooler: str | None) -> Pooling:
         return read_spec(directory).pooling
     _log.warning('%s records no pooler; "cls" is used. Give pooler=… to choose', model)
     return POOLERS["cls"]
-
-
-def _positions(encoder: TextEncoder) -> int:
-    """Return the most tokens that a model has positions for."""
-    config = json.loads((encoder.directory / "config.json").read_text(encoding="utf-8"))
-    positions = int(config.get("max_position_embeddings") or 1 << 20)
-    if "roberta" in str(config.get("model_type")) or config.get("model_type") == "camembert":
-        positions -= int(config.get("pad_token_id") or 0) + 1  # their positions start after the padding's
-    return max(3, positions)
 
 
 def _texts(sentences: str | Sequence[str]) -> list[str]:

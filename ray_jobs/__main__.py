@@ -16,6 +16,7 @@ JOBS = (
     "shard threads",
     "gate",
     "sample",
+    "shard sentences",
     "train",
     "embed",
     "index",
@@ -25,7 +26,9 @@ JOBS = (
     "index reshard",
     "index prune",
     "evaluate linking",
+    "evaluate sentences",
     "link",
+    "convert simcse",
     "demo",
 )
 """Every job: `shard terminology` lives in `ray_jobs/shard/terminology.py`, which has `Config`, `main` and `EXAMPLE`."""
@@ -34,6 +37,7 @@ GROUPS = {
     "shard": "Read source files into Parquet datasets.",
     "evaluate": "Measure a model on a benchmark.",
     "index": "Build an index, or work on one.",
+    "convert": "Turn models of other systems into ours, and back.",
 }
 """Groups of jobs. A group that is a job itself runs it when no job of the group is named."""
 

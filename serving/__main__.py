@@ -78,6 +78,8 @@ def _read_yaml(file: str | None) -> dict[str, Any]:
 
 
 def _problem(item: Any) -> str:
+    if not item["loc"]:
+        return str(item["msg"]).removeprefix("Value error, ")
     option = "--" + ".".join(map(str, item["loc"])).replace("_", "-")
     if item["type"] == "missing":
         return f"{option} is required"
@@ -121,7 +123,8 @@ def serve_until_stopped(settings: ServerSettings) -> None:
                 logging_config=LoggingConfig(log_level="WARNING", enable_access_log=False),
             )
             serve.run(application, name=NAME, route_prefix="/")
-            print(f"the linker is ready: {_url(settings)}  (Ctrl-C stops it)", flush=True)
+            name, place = ("linker", "") if settings.index else ("sentence search", "/search")
+            print(f"the {name} is ready: {_url(settings)}{place}  (Ctrl-C stops it)", flush=True)
             with contextlib.suppress(KeyboardInterrupt):
                 while True:
                     signal.pause()

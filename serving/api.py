@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
 from pathlib import Path
 from typing import Any, Protocol
 
 from fastapi import Depends, FastAPI
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 
 import biomodels
 from biomodels.errors import UsageError
 from biomodels.index.filters import NameFilter
 from biomodels.linking.linker import Candidate
 from serving.config import Settings
-from serving.problems import BodyLimit, install, require_json
-from serving.schemas import Health, Info, LinkAnswer, LinkRequest, Problem
+from serving.problems import PROBLEMS, BodyLimit, install, page_headers, require_json
+from serving.schemas import Health, Info, LinkAnswer, LinkRequest
+from serving.search import Searcher, add_search
 
 PAGE = Path(__file__).with_name("index.html")
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem, "content": {"application/problem+json": {}}} for code in (400, 413, 415, 422, 504)
-}
 
 
 class Service(Protocol):
@@ -40,18 +35,40 @@ class Service(Protocol):
         """Return the fields of `Info`."""
 
 
-def create_app(service: Service, settings: Settings) -> FastAPI:
-    """Return the application: `/v1/link`, `/v1/info`, `/healthz`, `/docs` and a page at `/`."""
+def create_app(service: Service | None, settings: Settings, searcher: Searcher | None = None) -> FastAPI:
+    """Return the application: the linker, the sentence search, or both.
+
+    Args:
+        service: the linker: `/v1/link`, `/v1/info` and a page at `/`.
+        settings: limits.
+        searcher: the sentence search: `/v1/search`, `/v1/corpora` and a page at `/search`.
+    """
     app = FastAPI(
-        title="Biomedical linker",
-        description="Links mentions of biomedical concepts to a terminology.",
+        title="Biomedical text mining",
+        description="Links mentions of biomedical concepts to a terminology, and searches sentences by meaning.",
         version=biomodels.__version__,
         redoc_url=None,
     )
     install(app)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
+    if searcher is not None:
+        add_search(app, searcher, settings)
+    if service is not None:
+        _add_linker(app, service, settings)
+    else:
+        app.add_api_route("/", lambda: RedirectResponse("search"), include_in_schema=False)
+
+    @app.get("/healthz")
+    async def health() -> Health:
+        """Say that the service can answer: its models and indexes are loaded."""
+        return Health(status="ok")
+
+    return app
+
+
+def _add_linker(app: FastAPI, service: Service, settings: Settings) -> None:
     page = PAGE.read_text(encoding="utf-8")
-    page_headers = {"Content-Security-Policy": content_security_policy(page), "X-Content-Type-Options": "nosniff"}
+    headers = page_headers(page)
     digests = {"index_digest": service.info()["index"]["digest"], "model_digest": service.info()["model"]["digest"]}
 
     @app.post("/v1/link", response_model=LinkAnswer, responses=PROBLEMS, dependencies=[Depends(require_json)])
@@ -75,27 +92,6 @@ def create_app(service: Service, settings: Settings) -> FastAPI:
         """Say which model and which index answer, and how large they are."""
         return Info(**service.info())
 
-    @app.get("/healthz")
-    async def health() -> Health:
-        """Say that the service can answer: the model and the index are loaded."""
-        return Health(status="ok")
-
     @app.get("/", include_in_schema=False)
     async def show_page() -> HTMLResponse:
-        return HTMLResponse(page, headers=page_headers)
-
-    return app
-
-
-def content_security_policy(page: str) -> str:
-    """Return a policy that lets a page run its own inline script and style, ask its own server, and nothing else."""
-
-    def hashes(tag: str) -> str:
-        found = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
-        digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in found]
-        return " ".join(f"'sha256-{digest}'" for digest in digests)
-
-    return (
-        f"default-src 'none'; script-src {hashes('script')}; style-src {hashes('style')}; "
-        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
+        return HTMLResponse(page, headers=headers)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from biomodels import storage
 from biomodels.errors import BiomodelsError, UsageError
+from biomodels.sentences.poolers import Pooler
 
 Layout = Literal["in-process", "per-shard"]
 
@@ -23,7 +24,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    index: str = Field(description="directory or URI of an index")
+    index: str = Field(default="", description="directory or URI of an index: serves the linker")
     model: str | None = Field(
         default=None, description="the model that made the index; by default the one that run.json beside it names"
     )
@@ -44,6 +45,23 @@ class Settings(BaseModel):
     max_k: int = Field(default=1000, ge=1, description="concepts per mention that a request may ask for")
     max_body_bytes: int = Field(default=1 << 21, ge=1024, description="bytes in the body of one request")
     timeout_s: float = Field(default=60.0, gt=0, description="time for one request")
+    sentence_model: str | None = Field(
+        default=None, description="model directory or Hub name: serves the sentence search, with a page at /search"
+    )
+    pooler: Pooler | None = Field(default=None, description="of the sentence model, instead of the one it records")
+    sentences: str | None = Field(
+        default=None,
+        description="what is searched at first: a file, one sentence a line, or a saved index of sentences",
+    )
+    max_sentences: int = Field(default=50_000, ge=1, description="sentences of a corpus that a person loads")
+
+    @model_validator(mode="after")
+    def _something_to_serve(self) -> Self:
+        if not self.index and self.sentence_model is None:
+            raise ValueError("--index is required, or --sentence-model for the sentence search")
+        if self.sentence_model is None and (self.sentences or self.pooler):
+            raise ValueError("--sentences and --pooler need --sentence-model")
+        return self
 
 
 class ServerSettings(Settings):
@@ -65,6 +83,9 @@ def resolved(settings: AnySettings) -> AnySettings:
     from biomodels.index.manifest import open_index
     from biomodels.linking.linker import require_same_model
 
+    settings = settings.model_copy(update=_sentence_paths(settings))
+    if not settings.index:
+        return settings
     artifact = open_index(settings.index)[0]
     facts = artifact.facts
     wanted = str(facts["model_digest"])
@@ -72,6 +93,26 @@ def resolved(settings: AnySettings) -> AnySettings:
     require_same_model(wanted, _digest(model, facts))
     index = settings.index if "://" in settings.index else os.path.abspath(os.path.expanduser(settings.index))
     return settings.model_copy(update={"index": index, "model": model})
+
+
+def _sentence_paths(settings: Settings) -> dict[str, str]:
+    """Return the paths of the sentence search in a form that holds in other processes.
+
+    Raises:
+        BiomodelsError: the model or the sentences are not there.
+    """
+    from biomodels.models.spec import resolve_model
+
+    found = {}
+    if settings.sentence_model is not None:
+        resolve_model(settings.sentence_model)
+        found["sentence_model"] = _absolute(settings.sentence_model)
+    if settings.sentences is not None:
+        path = Path(settings.sentences).expanduser()
+        if not path.exists():
+            raise UsageError(f"--sentences {settings.sentences}: there is no such file or directory")
+        found["sentences"] = str(path.resolve())
+    return found
 
 
 def _model_beside(index: str, facts: dict[str, Any]) -> str:

@@ -29,6 +29,7 @@ from biomodels.terminology.normalise import Normaliser
 from serving.api import create_app
 from serving.config import Settings
 from serving.problems import UnavailableError
+from serving.search import RemoteSearcher
 
 CONCURRENT_REQUESTS = 128  # per linker replica; more wait in the proxy
 HEALTH_TIMEOUT_S = 20.0
@@ -184,9 +185,14 @@ class LinkerReplica:
     """
 
     async def __init__(  # type: ignore[misc] # Serve awaits it
-        self, settings: Settings, encoder: DeploymentHandle, shards: Sequence[DeploymentHandle] = ()
+        self,
+        settings: Settings,
+        encoder: DeploymentHandle,
+        shards: Sequence[DeploymentHandle] = (),
+        searcher: DeploymentHandle | None = None,
     ) -> None:
         self._settings = settings
+        self._searcher = None if searcher is None else RemoteSearcher(searcher)
         bridge = Bridge(settings.timeout_s)
         self._model = await encoder.describe.remote()
         artifact, _ = open_index(settings.index)
@@ -199,7 +205,7 @@ class LinkerReplica:
 
     def __serve_build_asgi_app__(self) -> FastAPI:
         """Return the HTTP application; `serve.ingress` calls this after the constructor."""
-        return create_app(self, self._settings)
+        return create_app(self, self._settings, self._searcher)
 
     async def link(self, mentions: list[str], k: int, where: NameFilter | None) -> list[list[Candidate]]:
         """Link mentions; see `Linker.link`."""
@@ -215,5 +221,18 @@ class LinkerReplica:
             "index": self._index_info,
             "limits": self._settings.model_dump(include=set(limits)),
             "layout": self._settings.layout,
+            "search": self._searcher is not None,
             "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
         }
+
+
+class SearchIngress:
+    """The HTTP interface of the sentence search without a linker."""
+
+    def __init__(self, settings: Settings, searcher: DeploymentHandle) -> None:
+        self._settings = settings
+        self._searcher = RemoteSearcher(searcher)
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        """Return the HTTP application."""
+        return create_app(None, self._settings, self._searcher)

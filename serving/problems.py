@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
@@ -13,8 +16,13 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from biomodels.errors import BiomodelsError
+from serving.schemas import Problem
 
 MEDIA_TYPE = "application/problem+json"
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    code: {"model": Problem, "content": {MEDIA_TYPE: {}}} for code in (400, 413, 415, 422, 504)
+}
+"""The errors that a request with a body may get, for `/docs`."""
 
 
 class UnavailableError(BiomodelsError):
@@ -83,6 +91,25 @@ def _detail(request: Request, error: StarletteHTTPException) -> str:
         405: f"{request.url.path} does not take {request.method}; see /docs",
     }
     return hints.get(error.status_code, str(error.detail))
+
+
+def page_headers(page: str) -> dict[str, str]:
+    """Return the headers of a page: it may run its own script and style, ask its own server, and nothing else."""
+    return {"Content-Security-Policy": content_security_policy(page), "X-Content-Type-Options": "nosniff"}
+
+
+def content_security_policy(page: str) -> str:
+    """Return a policy that lets a page run its own inline script and style, ask its own server, and nothing else."""
+
+    def hashes(tag: str) -> str:
+        found = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in found]
+        return " ".join(f"'sha256-{digest}'" for digest in digests)
+
+    return (
+        f"default-src 'none'; script-src {hashes('script')}; style-src {hashes('style')}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
 
 
 class BodyLimit:

@@ -58,6 +58,7 @@ class Info(BaseModel):
     index: dict[str, Any] = Field(description="digest, sizes, factory, nprobe, shards, metric, normaliser")
     limits: dict[str, Any] = Field(description="what a request may ask for")
     layout: str
+    search: bool = Field(default=False, description="whether sentences are searched too, at /search")
     versions: dict[str, str]
 
 

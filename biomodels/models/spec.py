@@ -95,6 +95,15 @@ def read_spec(
     return spec.model_copy(update={key: value for key, value in changes.items() if value is not None})
 
 
+def most_tokens(directory: Path) -> int:
+    """Return how many tokens a model has positions for."""
+    config = _read(directory / "config.json")
+    positions = int(config.get("max_position_embeddings") or 1 << 20)
+    if "roberta" in str(config.get("model_type")) or config.get("model_type") == "camembert":
+        positions -= int(config.get("pad_token_id") or 0) + 1  # theirs start after the padding's
+    return max(3, positions)
+
+
 def records_pooling(directory: Path) -> bool:
     """Say whether a model directory records how it pools, so that `read_spec` need not assume it."""
     return any((directory / name).is_file() for name in (SPEC_FILE, "modules.json"))

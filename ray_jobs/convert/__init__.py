@@ -1,0 +1,1 @@
+"""Jobs that turn models of other systems into ours, and back."""
