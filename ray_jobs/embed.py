@@ -31,6 +31,8 @@ EXAMPLE = "python -m ray_jobs embed --model models/m1 --names data/hpo/names --o
 CORES_PER_ACTOR = 8
 PARTS_AT_ONCE = 2
 """Parts that an actor has at hand: while the model has one, another is read, tokenised or written."""
+PARTS_TOGETHER = 8
+"""Parts whose new strings are encoded together when most vectors are reused: a few strings make poor batches."""
 
 
 class Config(JobConfig):
@@ -209,10 +211,11 @@ def _encode(
         pool = plan_pool(config.actors, config.gpus_per_actor)
         if config.precision == "bf16":
             _say_if_slow(pool)
-        dataset = ray.data.from_items(todo, override_num_blocks=len(todo)).map_batches(
+        together = PARTS_TOGETHER if reuse else 1
+        dataset = ray.data.from_items(todo, override_num_blocks=-(-len(todo) // together)).map_batches(
             PartEncoder,
             fn_constructor_args=(builder, config, pool, reuse),
-            batch_size=1,
+            batch_size=together,
             batch_format="pyarrow",
             compute=ray.data.ActorPoolStrategy(
                 size=min(pool.actors, len(todo)),
@@ -259,13 +262,13 @@ class PartEncoder:
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Encode the parts in `batch["part"]`; a user's error is a result too."""
-        return result_table([guarded(self._encode, part) for part in batch["part"].to_pylist()])
+        return result_table([guarded(self._encode, batch["part"].to_pylist())])
 
-    def _encode(self, part: int) -> Item:
-        from biomodels.inference.parts import encode_part
+    def _encode(self, numbers: list[int]) -> Item:
+        from biomodels.inference.parts import encode_parts
 
-        done = encode_part(self._builder, part, self._load, self._config.storage, self._reuse)
-        return {"part": part, "rows": done.entry.rows or 0, "reused": done.reused}
+        done = encode_parts(self._builder, numbers, self._load, self._config.storage, self._reuse)
+        return {"rows": sum(part.entry.rows or 0 for part in done), "reused": sum(part.reused for part in done)}
 
     def _load(self) -> TextEncoder:
         """Load the model at the first part: an error in an actor's constructor could not be a result."""

@@ -125,7 +125,7 @@ def small_index(tmp_path_factory: pytest.TempPathFactory, minilm: str) -> str:
     embeddings = ArtifactBuilder.begin(str(directory / "embeddings"), parts.KIND, config={}, inputs={})
     embeddings.publish_table(parts.names_part(0), table)
     strings = embeddings.publish_table(parts.strings_part(0), parts.distinct_strings(table, normalise))
-    parts.encode_part(embeddings, 0, lambda: encoder, "float32")
+    parts.encode_parts(embeddings, [0], lambda: encoder, "float32")
     facts = {
         "model_digest": encoder.digest,
         "spec": encoder.spec.model_dump(),

@@ -12,6 +12,7 @@ A part is a range of name_ids: with 2^b parts, part p holds the ids whose first 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,18 +126,18 @@ class EncodedPart(NamedTuple):
     reused: int
 
 
-def encode_part(
+def encode_parts(
     builder: ArtifactBuilder,
-    part: int,
+    numbers: Sequence[int],
     encoder: Callable[[], TextEncoder],
     float_type: str,
     reuse: Artifact | None = None,
-) -> EncodedPart:
-    """Encode a part's strings and publish the vectors, as the model gives them.
+) -> list[EncodedPart]:
+    """Encode the strings of some parts together and publish the vectors, as the model gives them.
 
     Args:
-        builder: the embeddings artifact; the part's strings are there.
-        part: number of the part.
+        builder: the embeddings artifact; the parts' strings are there.
+        numbers: of the parts.
         encoder: gives the model; with `reuse`, called only if there is a string to encode.
         float_type: "float16" or "float32", how vectors are stored.
         reuse: an artifact of the same model, precision and `float_type`: its vectors are taken, not made again.
@@ -144,26 +145,39 @@ def encode_part(
     Raises:
         InputError: a vector is not finite in that type.
     """
-    files, path = storage.filesystem(storage.join(builder.uri, strings_part(part)))
-    strings = pq.read_table(path, filesystem=files)
-    ids = strings["name_id"].to_numpy()
+    tables = [_read_strings(builder, part) for part in numbers]
+    ids = np.concatenate([table["name_id"].to_numpy() for table in tables])
     dimension = encoder().dimension if reuse is None else int(reuse.facts["dimension"])
     E_ND = np.empty((len(ids), dimension), dtype=float_type)
-    known = np.zeros(len(ids), dtype=bool) if reuse is None else _take_known(reuse, ids, E_ND)
-    texts: list[str] = strings["text"].filter(pa.array(~known)).to_pylist()
+    known = np.zeros(len(ids), dtype=bool)
+    bounds = np.cumsum([0, *(table.num_rows for table in tables)]).tolist()
+    spans = [slice(*span) for span in pairwise(bounds)]
+    if reuse is not None:
+        for span in spans:
+            known[span] = _take_known(reuse, ids[span], E_ND[span])
+    new = pa.array(~known)
+    texts: list[str] = pa.chunked_array([table["text"].combine_chunks() for table in tables]).filter(new).to_pylist()
     if texts:
         with np.errstate(over="ignore"):
-            E_ND[~known] = encoder().encode(texts)
-        finite = np.isfinite(E_ND[~known]).all(axis=1)
+            vectors = encoder().encode(texts).astype(float_type)
+        finite = np.isfinite(vectors).all(axis=1)
         if not finite.all():
             text = texts[int(np.argmin(finite))]
             raise InputError(
                 f"the model's vector of {text!r} is not finite in {float_type}; try --storage float32 or check it"
             )
-    table = pa.table(
-        [strings["name_id"], fixed_size_list(E_ND)], schema=schemas.embeddings_schema(dimension, float_type)
-    )
-    return EncodedPart(builder.publish_table(embeddings_part(part), table), int(known.sum()))
+        E_ND[~known] = vectors
+    schema = schemas.embeddings_schema(dimension, float_type)
+    done = []
+    for part, span in zip(numbers, spans, strict=True):
+        table = pa.table([pa.array(ids[span]), fixed_size_list(E_ND[span])], schema=schema)
+        done.append(EncodedPart(builder.publish_table(embeddings_part(part), table), int(known[span].sum())))
+    return done
+
+
+def _read_strings(builder: ArtifactBuilder, part: int) -> pa.Table:
+    files, path = storage.filesystem(storage.join(builder.uri, strings_part(part)))
+    return pq.read_table(path, filesystem=files)
 
 
 def check_reusable(old: Artifact, wanted: dict[str, Any]) -> None:

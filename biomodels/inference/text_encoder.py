@@ -80,6 +80,8 @@ class TextEncoder:
         self.token_budget = token_budget or (CPU_TOKENS if on_cpu else GPU_TOKENS)
         if on_cpu:
             torch.set_num_threads(1)
+            for cache in _KERNEL_CACHES:
+                os.environ.setdefault(cache, "64")
         self._most_texts = self.token_budget
         self._tokenizer = load_tokenizer(directory)
         backbone = load_backbone(directory, self.spec.pooling, dtype=_DTYPES[precision])
@@ -199,5 +201,8 @@ def has_fast_bf16(device: str) -> bool:
     abilities = torch.cpu.get_capabilities()
     return bool(abilities.get("avx512_bf16") or abilities.get("amx_bf16"))
 
+
+_KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+"""oneDNN keeps a kernel for every shape of a batch; without a limit an encoder grows by gigabytes over millions of texts."""
 
 _GPU_THREADS = 2  # while one batch is computed, the next is on its way
