@@ -203,6 +203,6 @@ def has_fast_bf16(device: str) -> bool:
 
 
 _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
-"""oneDNN keeps a kernel for every shape of a batch; without a limit an encoder grows by gigabytes over millions of texts."""
+"""oneDNN keeps a kernel for every shape of a batch; without a limit an encoder of millions of texts takes gigabytes."""
 
 _GPU_THREADS = 2  # while one batch is computed, the next is on its way
