@@ -11,8 +11,8 @@ demo: .venv/ready          ## the main job on real data: HPO names -> a linker t
 serve: .venv/ready         ## the demo's linker over HTTP, until Ctrl-C: http://127.0.0.1:8000
 	$(RUN) serving --index runs/demo/index --model runs/demo/model
 
-test: .venv/ready          ## all tests that need neither a GPU nor a person
-	$(RUN) pytest -m "not slow"
+test: .venv/ready          ## all tests that need neither a GPU nor a person; two files at a time
+	$(RUN) pytest -m "not slow" --numprocesses 2 --dist loadfile
 
 lint: .venv/ready
 	.venv/bin/ruff check .
