@@ -345,6 +345,14 @@ class ArtifactBuilder:
 
         return self.publish(path, write)
 
+    def publish_bytes(self, path: str, content: bytes) -> FileEntry:
+        """Make one small file that holds `content`."""
+
+        def write(local: str) -> None:
+            Path(local).write_bytes(content)
+
+        return self.publish(path, write)
+
     def entries(self) -> list[FileEntry]:
         """Return the ledger: every file finished so far, sorted by path."""
         done = self.work("done")

@@ -25,13 +25,16 @@ JOBS = (
     "index compact",
     "index reshard",
     "index prune",
+    "build-dataset",
     "evaluate linking",
     "evaluate sentences",
+    "evaluate cross-encoder",
     "link",
     "convert simcse",
     "demo",
 )
-"""Every job: `shard terminology` lives in `ray_jobs/shard/terminology.py`, which has `Config`, `main` and `EXAMPLE`."""
+"""Every job: `shard terminology` lives in `ray_jobs/shard/terminology.py`, which has `Config`, `main` and `EXAMPLE`; a
+dash is an underscore there."""
 
 GROUPS = {
     "shard": "Read source files into Parquet datasets.",
@@ -56,7 +59,7 @@ def build_app() -> typer.Typer:
     for name, group in groups.items():
         app.add_typer(group, name=name)
     for job in JOBS:
-        module = importlib.import_module("ray_jobs." + job.replace(" ", "."))
+        module = importlib.import_module("ray_jobs." + job.replace(" ", ".").replace("-", "_"))
         *group_name, command_name = job.split()
         if job in GROUPS:
             add_job(groups[job], None, module.Config, module.main, example=module.EXAMPLE)
