@@ -51,11 +51,11 @@ class PairScores:
         """
         kept = None if wanted is None else pa.array(np.unique(np.asarray(wanted, dtype=np.int64)))
         pieces = [_checked(name, batch, kept) for batch in batches]
-        pmids, lengths, ids, scores = (
-            np.concatenate([piece[i] for piece in pieces]) if pieces else np.empty(0, dtype)
-            for i, dtype in enumerate((np.int64, np.int64, np.str_, np.float32))
+        pmids, lengths, scores = (
+            np.concatenate([np.empty(0, dtype), *(piece[i] for piece in pieces)])
+            for i, dtype in enumerate((np.int64, np.int64, np.float32))
         )
-        entries, codes = np.unique(ids, return_inverse=True)
+        entries, codes = _coded([piece[3] for piece in pieces])
         order = np.argsort(pmids, kind="stable")
         twice = np.flatnonzero(np.diff(pmids[order]) == 0)
         if len(twice):
@@ -68,7 +68,7 @@ class PairScores:
             where = f"{entries[codes[twice[0]]]} twice for PMID {pmids[order][article[twice[0]]]}"
             raise InputError(f"{name}: has {where}; give each pair once")
         offsets = np.concatenate([[0], np.cumsum(lengths[order])])
-        return cls(pmids[order], offsets.astype(np.int64), entries, codes.astype(np.int64), scores[place])
+        return cls(pmids[order], offsets.astype(np.int64), entries, codes, scores[place])
 
     def has(self, pmids: ArrayLike) -> NDArray[np.bool_]:
         """Return which articles have a row, be it empty."""
@@ -117,8 +117,18 @@ def ranked(ids: Sequence[str] | NDArray[np.str_], scores: Scores, k: int) -> lis
     return [str(ids[i]) for i in order]
 
 
-def _checked(name: str, batch: pa.RecordBatch, kept: pa.Array | None) -> tuple[Ints, Ints, NDArray[np.str_], Scores]:
-    """Return PMIDs, lengths of their lists, and the flat lists."""
+def _coded(ids: list[pa.Array]) -> tuple[NDArray[np.str_], Ints]:
+    """Return the distinct ids, sorted, and for each id its place among them."""
+    encoded = pa.chunked_array(ids, pa.string()).combine_chunks().dictionary_encode()
+    names = np.asarray(encoded.dictionary.to_pylist(), dtype=np.str_)
+    order = np.argsort(names)
+    place = np.empty(len(names), dtype=np.int64)
+    place[order] = np.arange(len(names))
+    return names[order], place[encoded.indices.to_numpy()]
+
+
+def _checked(name: str, batch: pa.RecordBatch, kept: pa.Array | None) -> tuple[Ints, Ints, Scores, pa.Array]:
+    """Return PMIDs, lengths of their lists, and the flat lists of scores and ids."""
     import pyarrow.compute as pc
 
     missing = [column for column in ("pmid", "g2p_ids", "scores") if column not in batch.schema.names]
@@ -134,11 +144,10 @@ def _checked(name: str, batch: pa.RecordBatch, kept: pa.Array | None) -> tuple[I
     if (wrong := np.flatnonzero(lengths != other)).size:
         i = wrong[0]
         raise InputError(f"{name}: PMID {pmids[i]} has {lengths[i]} entries but {other[i]} scores; score it again")
-    ids = np.asarray(pc.list_flatten(batch["g2p_ids"]).to_pylist(), dtype=np.str_)
     scores = np.asarray(pc.list_flatten(batch["scores"]).to_numpy(zero_copy_only=False), dtype=np.float32)
     if (wrong := np.flatnonzero(~((scores >= 0) & (scores <= 1)))).size:
         pmid = pmids[np.searchsorted(np.cumsum(lengths), wrong[0], side="right")]
         raise InputError(
             f"{name}: PMID {pmid} has the score {scores[wrong[0]]}; scores lie between 0 and 1 (apply the sigmoid)"
         )
-    return pmids, lengths, ids, scores
+    return pmids, lengths, scores, pc.list_flatten(batch["g2p_ids"]).cast(pa.string())

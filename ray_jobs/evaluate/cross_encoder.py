@@ -86,7 +86,7 @@ def main(config: Config) -> Artifact:
     builder = ArtifactBuilder.begin(
         storage.absolute(config.out),
         "cross_encoder_evaluation",
-        config=config.byte_config(),
+        config=config.byte_config() | {"models": list(runs)},
         inputs=inputs,
         schema_version=SCHEMA_VERSION,
     )
