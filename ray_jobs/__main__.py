@@ -29,6 +29,7 @@ JOBS = (
     "evaluate linking",
     "evaluate sentences",
     "evaluate cross-encoder",
+    "evaluate relations",
     "link",
     "convert simcse",
     "demo",

@@ -74,7 +74,7 @@ def _sentence(raw: bytes, number: int, uri: str) -> Sentence:
     try:
         row = json.loads(raw)
         text, relations = row["text"], row["relation"]
-        sentence_id, pair_id = _ids(str(row["id"]))
+        sentence_id, pair_id = split_id(str(row["id"]))
         document = _SENTENCE.fullmatch(sentence_id)
         sentence = Sentence(document["document"] if document else sentence_id, sentence_id, text)
         for index, relation in enumerate(relations):
@@ -106,7 +106,7 @@ def _finish(sentence: Sentence, uri: str, line: int) -> Sentence:
     return sentence
 
 
-def _ids(identity: str) -> tuple[str, str]:
+def split_id(identity: str) -> tuple[str, str]:
     """Split an id into the sentence's and the pair's; an id of another form serves as both."""
     for match in re.finditer("_", identity):
         sentence, pair = identity[: match.start()], identity[match.end() :]
