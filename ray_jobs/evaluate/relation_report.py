@@ -99,7 +99,7 @@ def show(report: dict[str, Any]) -> None:
         table.add_row(*row)
     console.print(table)
     for line in _notes(report):
-        console.print(line, markup=False, highlight=False)
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 _HEADINGS = (

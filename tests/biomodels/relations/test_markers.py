@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from biomodels.relations.markers import Example, Placeholders, prepare, special_tokens
@@ -85,6 +85,7 @@ spans = st.lists(st.integers(0, 20), min_size=2, max_size=6, unique=True).map(
 )
 
 
+@settings(deadline=None)
 @given(first=spans, second=spans, others=st.lists(spans, max_size=3), text=st.text("ab$# ", min_size=20, max_size=24))
 def test_entities_are_found_in_what_was_made(first, second, others, text):
     example = Example(text, first, second, others=tuple(others))
