@@ -119,7 +119,7 @@ def _tokens(
         mention if mention.any() else whole if whole.any() else _next(place, spans)
         for mention, whole, spans in zip(mentions, marked, (text.spans_1, text.spans_2), strict=True)
     ]
-    kept = keep(*mentions, marked[0] | marked[1] | mentions[0] | mentions[1], room)
+    kept = keep(mentions[0], mentions[1], marked[0] | marked[1] | mentions[0] | mentions[1], room)
     entities = [(whole if with_markers else mention)[kept] for mention, whole in zip(mentions, marked, strict=True)]
     chosen = [ids[row] for row in kept.tolist()]
     first, second = (np.pad(entity, (len(prefix), len(suffix))) for entity in entities)
