@@ -15,6 +15,9 @@ from biomodels.evaluation.significance import mcnemar_exact
 from biomodels.relations.gold import Gold
 from ray_jobs.evaluate.relation_split import Split
 
+WIDTH = 110
+"""Columns that the main table needs; a narrower terminal wraps the lines, which is better than cut cells."""
+
 SHORT = ("precision", "recall", "f1")
 
 
@@ -92,6 +95,7 @@ def show(report: dict[str, Any]) -> None:
     from rich.table import Table
 
     console = Console()
+    console.width = max(console.width, WIDTH)
     table = Table(title="related pairs (percent)")
     for heading, justify in _HEADINGS:
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
@@ -142,8 +146,9 @@ def _notes(report: dict[str, Any]) -> list[str]:
         pairs, positives = (sum(row[key] for row in split["leakage"]) for key in ("pairs", "positives"))
         sentences = sum(row["sentences"] for row in split["leakage"])
         notes.append(
-            f"leakage: {sentences:,} test sentences are also in their training part: "
-            f"{pairs:,} pairs, {positives:,} positive"
+            f"leakage: {sentences:,} test sentences are also in their training part"
+            + (" (summed over folds)" if split["folds"] else "")
+            + f": {pairs:,} pairs, {positives:,} positive"
         )
     if gold["left_out_by_filter"]:
         notes.append(

@@ -23,13 +23,13 @@ def rows(corpus: str, documents: int):
         name = f"{corpus}.d{number}"
         for place, related in enumerate((number % 2 == 0, False)):
             verb = VERBS[related][number % 4 // 2]
-            text = f"We <b>saw</b> that gene{number} {verb} drug{place} in assay {number % 5}."
+            text = f"We <b>saw</b> that gene{number} {verb} drug{place} in {corpus} assay {number % 5}."
             if place and number % 6 == 0:
                 text = "Shared: geneX and drugX."
             first, second = (word for word in text.replace(".", " ").split() if word.startswith(("gene", "drug")))
             entities = [
                 Entity(word, ((text.index(word), text.index(word) + len(word)),), word, kind)
-                for word, kind in ((first, "<gene>"), (second, "drug"))
+                for word, kind in ((first, "<gene>"), (second, ("drug", "brand")[number % 3 == 0]))
             ]
             kind = ("effect", "mechanism")[number % 4 // 2] if related else None
             sentence = Sentence(name, f"{name}.s{place}", text, entities)
@@ -73,12 +73,10 @@ def test_baseline_and_predictions(ray_session, tmp_path, capsys):
         "left_out_positives": 0,
         "untyped_positives": 0,
     }
-    assert (
-        "4 folds by document" in report["split"]["statement"]
-        and "no document is in two" in report["split"]["statement"]
-    )
+    statement = report["split"]["statement"]
+    assert "4 folds by document" in statement and "no document is in two" in statement
     assert all(row["documents"] == 0 for row in report["split"]["leakage"])
-    assert sum(row["pairs"] for row in report["split"]["leakage"]) == 7 == 80 - 73
+    assert sum(row["pairs"] for row in report["split"]["leakage"]) == 7
     model, baseline = report["models"]["model"], report["models"]["bag-of-words"]
     assert model["without_leaked"]["pairs"] == 73
     assert len(model["folds"]) == len(baseline["folds"]) == 4
@@ -87,7 +85,7 @@ def test_baseline_and_predictions(ray_session, tmp_path, capsys):
     (test,) = report["mcnemar"]
     assert {test["first"], test["second"]} == {"model", "bag-of-words"} and 0 < test["p"] <= 1
     assert baseline["typing"]["micro"]["f1"] > model["typing"]["micro"]["f1"]
-    assert {"entity types", "sentence has", "words between"} <= set(model["breakdown"]) | {"sentence has"}
+    assert set(model["breakdown"]) == {"entity types", "sentence has", "words between"}  # what differs between pairs
 
     shown = capsys.readouterr().out
     assert "split: 4 folds by document" in shown and "leakage: " in shown and "McNemar" in shown
