@@ -35,7 +35,7 @@ def _png(plot: Callable[[Any, Rows], None], rows: Rows) -> bytes:
     axes.grid(alpha=0.3)
     plot(axes, rows)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize="small", loc="lower left")
+        figure.legend(fontsize="small", loc="outside lower center", ncols=3)
     sink = io.BytesIO()
     figure.savefig(sink, format="png", metadata={"Software": None})
     return sink.getvalue()
