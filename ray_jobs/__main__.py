@@ -27,6 +27,7 @@ JOBS = (
     "index prune",
     "build-dataset",
     "evaluate linking",
+    "evaluate similarity",
     "evaluate sentences",
     "evaluate cross-encoder",
     "evaluate relations",

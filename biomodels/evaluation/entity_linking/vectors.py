@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from biomodels.errors import UsageError
 
 KEY_BYTES = 16
-CHUNK = 8192
+CHUNK = 2048  # texts encoded between two writes: what a kill can cost
 
 Encode = Callable[[Sequence[str]], NDArray[np.float32]]
 

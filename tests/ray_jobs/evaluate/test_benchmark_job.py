@@ -110,6 +110,67 @@ def test_several_parts_have_a_mean(tmp_path, capsys):
     assert (tmp_path / "r.html").read_text().count("<svg") == 2
 
 
+COMETA = "ID\tTerm\tGeneral SNOMED ID\tExample\n"
+MEDMENTIONS = (
+    "1|t|Heart attack\n1|a|Rash.\n1\t0\t12\tHeart attack\tT047\tUMLS:C1\n1\t13\t17\tRash\tT184\tUMLS:C2\n\n"
+    "2|t|Rash\n2|a|\n2\t0\t4\tRash\tT184\tUMLS:C2\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "files", "counts"),
+    [
+        (
+            "cometa",
+            {
+                "splits/stratified_general/test.csv": COMETA
+                + "1\theart attack\tC1\tx\n2\tRash\tC2\tx\n3\trash\tC2\tx\n",
+                "splits/zeroshot_general/test.csv": COMETA + "4\texanthema\tC2\tx\n",
+                "COMETA_id_sf_dictionary.txt": "C1||heart attack\nC2||rash\n",
+            },
+            {
+                ("stratified_general", "reference"): (3, 2 / 3),
+                ("stratified_general", "fair"): (2, 1.0),
+                ("zeroshot_general", "reference"): (1, 0.0),
+                ("zeroshot_general", "fair"): (1, 0.0),
+                ("mean", "reference"): (4, 1 / 3),
+                ("mean", "fair"): (3, 0.5),
+            },
+        ),
+        (
+            "medmentions",
+            {
+                "corpus_pubtator.txt": MEDMENTIONS,
+                "corpus_pubtator_pmids_test.txt": "1\n2\n",
+                "umls_dictionary.txt": "C1||heart attack\nC2||exanthema\n",
+            },
+            {("test", "reference"): (3, 1 / 3), ("test", "fair"): (2, 0.5)},
+        ),
+        (
+            "askapatient",
+            {f"AskAPatient.fold-{n}.test.txt": "C1\tHeadache\theadache\nC2\tRash\tspots\n" for n in range(3)},
+            {
+                (part, mode): (6 if part == "mean" else 2, 0.5)
+                for part in ("fold-0", "fold-1", "fold-2", "mean")
+                for mode in ("reference", "fair")
+            },
+        ),
+    ],
+)
+def test_every_shape_of_benchmark_is_counted(tmp_path, benchmark, files, counts):
+    for name, content in files.items():
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    report = linking.main(
+        linking.Config(benchmark=benchmark, data=str(tmp_path / "data"), out=str(tmp_path / "r.json"), resamples=20)
+    )
+    exact = {(e["part"], e["mode"]): e for e in report["entries"] if e["system"] == "exact match"}
+    assert {key: (e["n"], e["acc@1"]) for key, e in exact.items()} == {
+        key: (n, pytest.approx(share)) for key, (n, share) in counts.items()
+    }
+
+
 def test_fair_needs_a_dictionary_without_training_mentions(folder, tmp_path):
     Path(folder, "train_dictionary.txt").unlink()
     with pytest.raises(InputError, match="no train_dictionary"):
