@@ -127,6 +127,7 @@ def test_index_finds_every_name_again(embeddings: str, names: str, tiny_bert: st
         assert facts["concepts"] == 200
         encoder = TextEncoder(tiny_bert)
         opened.require_model(encoder.digest)
+        opened.nprobe = 16
         queries = [NORMALISE(f"Disease {i} of the heart") for i in range(1, 99, 2)]
         answers[shards] = opened.search(encoder.encode(queries), 5)
         # The random model tells some names apart by less than float16 holds, so the first place is not certain.
