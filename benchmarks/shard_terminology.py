@@ -8,6 +8,7 @@ the job writes the names and pairs datasets, with rejects, preferred names and a
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import itertools
 import os
@@ -55,26 +56,25 @@ class Measured(NamedTuple):
 
 def measure(command: list[str]) -> Measured:
     """Run a command and watch its processes."""
-    start = time.monotonic()
-    process = psutil.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    largest = together = 0
-    cpu: dict[int, float] = {}
-    while process.poll() is None:
-        sizes = []
-        try:
-            for member in [process, *process.children(recursive=True)]:
-                try:
-                    sizes.append(member.memory_info().rss)
-                    cpu[member.pid] = sum(member.cpu_times()[:2])
-                except psutil.Error:
-                    continue
-        except psutil.Error:
-            pass
-        largest, together = max([largest, *sizes]), max(together, sum(sizes))
-        time.sleep(SAMPLING_SECONDS)
-    if process.returncode:
-        raise SystemExit(f"failed with {process.returncode}: {' '.join(command)}")
-    return Measured(time.monotonic() - start, sum(cpu.values()), largest / 2**20, together / 2**20)
+    with tempfile.TemporaryFile() as errors:
+        start = time.monotonic()
+        process = psutil.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)
+        largest = together = 0
+        cpu: dict[int, float] = {}
+        while process.poll() is None:
+            sizes = []
+            with contextlib.suppress(psutil.Error):
+                for member in [process, *process.children(recursive=True)]:
+                    with contextlib.suppress(psutil.Error):
+                        sizes.append(member.memory_info().rss)
+                        cpu[member.pid] = sum(member.cpu_times()[:2])
+            largest, together = max([largest, *sizes]), max(together, sum(sizes))
+            time.sleep(SAMPLING_SECONDS)
+        if process.returncode:
+            errors.seek(0)
+            shown = errors.read()[-2000:].decode(errors="replace")
+            raise SystemExit(f"{shown}\nfailed with {process.returncode}: {' '.join(command)}")
+        return Measured(time.monotonic() - start, sum(cpu.values()), largest / 2**20, together / 2**20)
 
 
 def count_rows(source: str) -> int:

@@ -10,7 +10,7 @@ from biomodels.artifacts import Artifact
 
 REASONS = {
     "suppressed": "suppressed (SUPPRESS E, Y)",
-    "obsolete": "obsolete (SUPPRESS O)",
+    "obsolete": "obsolete (SUPPRESS O, is_obsolete)",
     "language": "of other languages",
     "source": "of other sources",
     "term_type": "of other term types",
