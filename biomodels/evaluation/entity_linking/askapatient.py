@@ -52,7 +52,7 @@ def read(name: str, options: ReadOptions) -> Benchmark:
     for fold, splits_of in sorted(rows.items()):
         seen = [row.mention for split in ("train", "validation") for row in splits_of.get(split, [])]
         mentions = [
-            Mention(f"{number}", f"{fold}:{number}", row.mention, (id_set(row.concept),))
+            Mention(f"{number}", seen_form(row.mention), row.mention, (id_set(row.concept),))
             for number, row in enumerate(splits_of["test"])
         ]
         known = frozenset(map(seen_form, seen)) or None

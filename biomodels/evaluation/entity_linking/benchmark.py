@@ -24,8 +24,8 @@ class Mention(NamedTuple):
 
     Attributes:
         mention_id: unique in its part.
-        document_id: mentions of one document are not independent of each other; where a corpus has no documents, each
-            mention is its own.
+        document_id: mentions of one document are not independent of each other; where a corpus has no documents, this
+            is the mention's `seen_form`, for rows that repeat a mention are not independent either.
         mention: as the file has it. A composite mention holds its parts between bars, "breast cancer|ovarian cancer".
         gold: for each part of the mention the ids that count; one set for a mention that is no composite.
         language: ISO 639-1.

@@ -23,6 +23,7 @@ from biomodels.evaluation.entity_linking.benchmark import (
     Mention,
     Part,
     gold_per_part,
+    seen_form,
     seen_mentions,
 )
 from biomodels.evaluation.entity_linking.dictionary import SPLIT_IDS, one_of, read_dictionary
@@ -117,7 +118,7 @@ def _read_json(uri: str) -> dict[str, list[Mention]]:
             split: [
                 Mention(
                     f"{split}:{i}",
-                    f"{split}:{i}",
+                    seen_form(mention),
                     mention,
                     gold_per_part(mention, [p for p in SPLIT_IDS.split(ids) if p]),
                 )

@@ -13,7 +13,14 @@ from collections.abc import Iterator
 
 from biomodels import storage
 from biomodels.errors import InputError
-from biomodels.evaluation.entity_linking.benchmark import COMETA_LOADER, Benchmark, Mention, Part, seen_mentions
+from biomodels.evaluation.entity_linking.benchmark import (
+    COMETA_LOADER,
+    Benchmark,
+    Mention,
+    Part,
+    seen_form,
+    seen_mentions,
+)
 from biomodels.evaluation.entity_linking.dictionary import one_of, read_dictionary
 from biomodels.evaluation.entity_linking.options import ReadOptions
 from biomodels.evaluation.entity_linking.text_files import raw_lines, require_folder
@@ -65,7 +72,7 @@ def _mentions(uri: str, column: str, encoding: str | None) -> Iterator[Mention]:
         start = example.find(term) if example else -1
         yield Mention(
             f"{number}",
-            row.get("ID") or f"{number}",
+            seen_form(term),
             term,
             (frozenset({concept}),),
             context=example or None,

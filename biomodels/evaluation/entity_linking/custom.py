@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from biomodels import storage
 from biomodels.errors import InputError
-from biomodels.evaluation.entity_linking.benchmark import CUSTOM_LOADER, Benchmark, Mention, Part, seen_mentions
+from biomodels.evaluation.entity_linking.benchmark import (
+    CUSTOM_LOADER,
+    Benchmark,
+    Mention,
+    Part,
+    seen_form,
+    seen_mentions,
+)
 from biomodels.evaluation.entity_linking.dictionary import one_of, read_dictionary
 from biomodels.evaluation.entity_linking.options import ReadOptions
 from biomodels.evaluation.entity_linking.text_files import Lines, MalformedLineError, fields, require_folder
@@ -56,7 +63,7 @@ def _queries(lines: Lines, uri: str) -> list[Mention]:
         if any(part.lower() == UNLINKABLE for part in gold):
             return None
         count += 1
-        found = Mention(f"{count}", f"{count}", mention.strip(), (gold,))
+        found = Mention(f"{count}", seen_form(mention), mention.strip(), (gold,))
         if not rest:
             return found
         context, start, end = _context(rest[0]) if OPEN in rest[0] else (rest[0], None, None)

@@ -11,7 +11,7 @@ import re
 
 from biomodels import storage
 from biomodels.errors import InputError
-from biomodels.evaluation.entity_linking.benchmark import CUSTOM_LOADER, Benchmark, Mention, Part
+from biomodels.evaluation.entity_linking.benchmark import CUSTOM_LOADER, Benchmark, Mention, Part, seen_form
 from biomodels.evaluation.entity_linking.dictionary import one_of, read_dictionary
 from biomodels.evaluation.entity_linking.options import ReadOptions
 from biomodels.evaluation.entity_linking.text_files import Lines, MalformedLineError, fields, require_folder
@@ -59,7 +59,7 @@ def read_queries(lines: Lines, uri: str, language: str) -> list[Mention]:
             raise MalformedLineError("has an empty CUI" if mention.strip() else "has an empty mention")
         context, start, end = _context(rest[0]) if rest else (None, None, None)
         count += 1
-        return Mention(f"{count}", f"{language}:{count}", mention, (gold,), language, context, start, end)
+        return Mention(f"{count}", seen_form(mention), mention, (gold,), language, context, start, end)
 
     return lines.parse(uri, parse)
 

@@ -213,7 +213,7 @@ def test_models_are_told_apart():
 
 @pytest.mark.ray
 def test_a_large_dictionary_is_searched_by_an_index(folder, tmp_path, minilm, ray_session):
-    options = {"model": f"small={minilm}", "mixture": 0}
+    options = {"model": f"small={minilm}", "mixture": 0, "mode": "reference"}
     exact = linking.main(config(folder, tmp_path, **options))
     indexed = linking.main(config(folder, tmp_path, exact_limit=3, work=str(tmp_path / "work"), **options))
     for one, other in zip(exact["entries"], indexed["entries"], strict=True):
