@@ -105,7 +105,7 @@ def plain_step(model: str) -> Callable[[int, pa.Table], float]:
 
     def encode(texts: list[str]) -> torch.Tensor:
         tokens = tokenizer(texts, padding="max_length", max_length=MAX_LENGTH, truncation=True, return_tensors="pt")
-        return module(**tokens).last_hidden_state[:, 0]  # type: ignore[no-any-return]
+        return module(**tokens).last_hidden_state[:, 0]  # type: ignore[no-any-return]  # the peer's module is untyped
 
     def step(number: int, rows: pa.Table) -> float:
         torch.manual_seed(number)

@@ -375,6 +375,7 @@ class ArtifactBuilder:
             files=sorted([*kept, *self.entries()], key=lambda entry: entry.path),
             facts=json.loads(canonical_json(dict(facts))),
         )
+        storage.remove_staged(self.uri)
         if self.replaces:
             before = storage.join(self.uri, VERSIONS, f"{self.replaces.digest}.json")
             storage.publish_bytes(_pretty(self.replaces.model_dump()), before)

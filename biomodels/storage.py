@@ -68,17 +68,20 @@ def absolute(uri: str) -> str:
 
 
 def list_files(uri: str, *, recursive: bool = False) -> list[str]:
-    """Return the paths of the files below a directory, relative to it, sorted; empty if it is not there."""
+    """Return the paths of the files below a directory, relative to it, sorted; empty if it is not there.
+
+    What a killed process left of a file in the making is not listed.
+    """
     files, path = filesystem(uri)
     selector = pafs.FileSelector(path, allow_not_found=True, recursive=recursive)
     found = [info.path for info in files.get_file_info(selector) if info.type == pafs.FileType.File]
-    return sorted(os.path.relpath(name, path) for name in found)
+    return sorted(os.path.relpath(name, path) for name in found if not _is_staged(name))
 
 
 def open_input(uri: str) -> IO[bytes]:
     """Open a file for reading as a binary stream. The name is taken literally: nothing is decompressed."""
     files, path = filesystem(uri)
-    return files.open_input_stream(path, compression=None)  # type: ignore[no-any-return]
+    return files.open_input_stream(path, compression=None)  # type: ignore[no-any-return]  # pyarrow is untyped
 
 
 def read_bytes(uri: str) -> bytes:
@@ -143,7 +146,7 @@ def publish_file(local: str | Path, uri: str) -> None:
         target = Path(path)
         source = Path(local)
         if source.stat().st_dev != target.parent.stat().st_dev:
-            staged = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
+            staged = Path(_staged(path))
             shutil.copyfile(source, staged)
             source.unlink()
             source = staged
@@ -160,9 +163,9 @@ def publish_file(local: str | Path, uri: str) -> None:
 @contextlib.contextmanager
 def writing(uri: str) -> Iterator[str]:
     """Yield a local path to fill; when the block ends well, the file is published at `uri`, else it is removed."""
-    directory = os.path.dirname(filesystem(uri)[1]) if is_local(uri) else tempfile.gettempdir()
-    os.makedirs(directory, exist_ok=True)
-    local = os.path.join(directory, f".{uuid.uuid4().hex}.tmp")
+    path = filesystem(uri)[1]
+    local = _staged(path if is_local(uri) else os.path.join(tempfile.gettempdir(), os.path.basename(path)))
+    os.makedirs(os.path.dirname(local), exist_ok=True)
     try:
         yield local
         publish_file(local, uri)
@@ -174,7 +177,7 @@ def publish_bytes(content: bytes, uri: str) -> None:
     """Write a small file that appears whole or not at all."""
     files, path = make_parent(uri)
     if is_local(uri):
-        staged = f"{path}.{uuid.uuid4().hex}.tmp"
+        staged = _staged(path)
         try:
             with open(staged, "wb") as handle:
                 handle.write(content)
@@ -202,6 +205,25 @@ def remove_tree(uri: str) -> None:
     files, path = filesystem(uri)
     if files.get_file_info(path).type == pafs.FileType.Directory:
         files.delete_dir(path)
+
+
+def remove_staged(uri: str) -> None:
+    """Delete what killed processes left below a local directory of files in the making. Nobody may be writing there."""
+    if is_local(uri):
+        for path in Path(filesystem(uri)[1]).rglob(".*.tmp"):
+            if path.is_file():
+                path.unlink(missing_ok=True)
+
+
+def _staged(path: str) -> str:
+    """Return where a file is made before it moves to `path`: beside it, under a hidden name of its own."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.{uuid.uuid4().hex}.tmp")
+
+
+def _is_staged(path: str) -> bool:
+    name = os.path.basename(path)
+    return name.startswith(".") and name.endswith(".tmp")
 
 
 def _fsync_directory(directory: Path) -> None:

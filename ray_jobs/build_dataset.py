@@ -14,6 +14,7 @@ from biomodels.errors import InputError
 from biomodels.literature.training_set import GroupBy
 from biomodels.schemas import LABELLED_PAIRS, SCHEMA_VERSION
 from ray_jobs.config import CommaList, JobConfig
+from ray_jobs.inputs import input_digest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,8 +123,8 @@ def main(config: Config) -> Artifact:
     if candidates is not None:
         inputs["candidates"] = candidates.digest
     for role in ("pairs", "exclude", "frozen"):
-        inputs |= {f"{role}-{i}": _digest(uri, role) for i, uri in enumerate(getattr(config, role))}
-    inputs |= {role: _digest(uri, role) for role in ("sample", "ranked") if (uri := getattr(config, role))}
+        inputs |= {f"{role}-{i}": input_digest(uri, role) for i, uri in enumerate(getattr(config, role))}
+    inputs |= {role: input_digest(uri, role) for role in ("sample", "ranked") if (uri := getattr(config, role))}
     builder = ArtifactBuilder.begin(
         out, "labelled_pairs", config=config.byte_config(), inputs=inputs, schema_version=SCHEMA_VERSION
     )
@@ -134,16 +135,6 @@ def main(config: Config) -> Artifact:
     dataset = Artifact.open(out, "labelled_pairs")
     print(_summary(dataset))
     return dataset
-
-
-def _digest(uri: str, role: str) -> str:
-    """Return the identity of a file or a dataset."""
-    if not storage.is_file(uri):
-        return Artifact.open(uri).digest
-    try:
-        return storage.sha256(uri)
-    except OSError as error:
-        raise InputError.at(uri, None, f"cannot be read ({error})", f"check --{role}") from error
 
 
 def _material(

@@ -54,6 +54,7 @@ def add_job(
     parameters.append(inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=yaml_option))
     if name is None:
         parameters.append(inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
+    # how inspect finds a made signature
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__doc__ = f"{inspect.getdoc(main)}\n\nExample:\n\n    {example}"
     if name is None:

@@ -72,7 +72,7 @@ class EncoderReplica:
         spec = self._encoder.spec.model_dump()
         return {"digest": self._encoder.digest, "dimension": self._encoder.dimension, **spec}
 
-    @serve.batch(batch_size_fn=texts_in)  # type: ignore[untyped-decorator]
+    @serve.batch(batch_size_fn=texts_in)  # type: ignore[untyped-decorator]  # Serve's decorator is untyped
     async def encode(self, requests: list[list[str]]) -> list[NDArray[np.float32]]:
         """Encode the texts of each request, all at once; the forward pass leaves the event loop free."""
         texts = list(itertools.chain.from_iterable(requests))

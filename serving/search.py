@@ -103,6 +103,7 @@ def add_search(app: FastAPI, searcher: Searcher, settings: Settings) -> None:
     """Add `/v1/search`, `/v1/corpora` and the page at `/search` to an application."""
     page = PAGE.read_text(encoding="utf-8")
     headers = page_headers(page)
+    # The three ignores below: mypy cannot match ** of a mixed dict with FastAPI's arguments.
     checked = {"responses": PROBLEMS, "dependencies": [Depends(require_json)]}
 
     @app.post("/v1/search", response_model=SearchAnswer, **checked)  # type: ignore[arg-type]

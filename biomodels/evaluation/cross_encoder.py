@@ -189,6 +189,7 @@ def compare(report: Evaluation, test: Pairs) -> None:
     for first, second in combinations(models, 2):
         test_result = mcnemar_exact(right[first], right[second])
         difference = bootstrap_clustered(
+            # mypy cannot infer a lambda with defaults
             lambda weights, a=votes[first], b=votes[second]: (  # type: ignore[misc]
                 _f1(test.labels, a, weights) - _f1(test.labels, b, weights)
             ),

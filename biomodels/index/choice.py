@@ -1,7 +1,8 @@
 """Choose a factory by size and memory, and say beforehand what it will cost.
 
 Bytes follow from FAISS's own code sizes; times from operation counts and the speed of this machine, which a
-multiplication of a fifth of a second measures; recalls are those that the codecs reached on names of ontologies.
+multiplication of a fifth of a second measures; recalls are round figures by codec, not measured on the vectors at hand
+(the job measures its own, see `recall`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from biomodels.index.factory import (
 )
 
 CODECS = {"Flat": 1.0, "SQ8": 0.998, "SQ6": 0.99, "SQ4": 0.97, "RaBitQ": 0.9}
-"""Codec → recall@10 that it reaches when all lists are visited, most exact first; see docs/index.md."""
+"""Codec → recall@10 to expect when all lists are visited, most exact first: a rule of thumb for `--plan`."""
 
 ID_BYTES = 8
 KMEANS_ROUNDS = 10
@@ -60,7 +61,7 @@ class Estimate:
         vector_bytes: of a vector's code and id.
         memory: bytes that a search touches sooner or later: codes, ids, centroids.
         disk: bytes of the finished index.
-        recall: recall@10 that the codec allows, or None if it was not measured.
+        recall: recall@10 to expect of the codec, or None where there is no rule of thumb.
         seconds: of each stage of the job.
     """
 

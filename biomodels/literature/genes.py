@@ -69,6 +69,7 @@ def _read_table(uri: str) -> Iterator[Gene]:
     delimiter = "\t" if "\t" in first else ","
     # Custom downloads quote the items of a list, not the cell.
     quoting = csv.QUOTE_NONE if first.startswith(("#", "HGNC ID")) else csv.QUOTE_MINIMAL
+    # quoting is one of csv's constants
     reader = csv.DictReader(text, delimiter=delimiter, quoting=quoting)  # type: ignore[call-overload]
     columns = [name.strip() for name in reader.fieldnames or []]
     reader.fieldnames = columns
@@ -164,4 +165,5 @@ def _unite(one: Gene, other: Gene) -> Gene:
 
     lists = ("aliases", "previous", "alias_names", "previous_names")
     united: dict[str, tuple[str, ...]] = {name: both(name) for name in lists}
+    # the fields that are united are tuples, given by name
     return replace(one, entrez_id=one.entrez_id or other.entrez_id, **united)  # type: ignore[arg-type]

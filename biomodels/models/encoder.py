@@ -57,6 +57,7 @@ class Encoder(nn.Module):
     @property
     def dimension(self) -> int:
         """Columns of each vector."""
+        # nn.Module says Tensor | Module of any attribute
         return int(self.backbone.config.hidden_size)  # type: ignore[union-attr, arg-type]
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, **rest: Tensor) -> Tensor:
@@ -92,7 +93,7 @@ def encode_by_length(encoder: Encoder, input_ids: Tensor, attention_mask: Tensor
         E_BD in the order of the input.
     """
     if encoder.spec.pooling == "mean_all_tok":
-        return encoder(input_ids, attention_mask)  # type: ignore[no-any-return]
+        return encoder(input_ids, attention_mask)  # type: ignore[no-any-return]  # nn.Module's call is untyped
     lengths_B = attention_mask.sum(dim=1)
     order_B = torch.argsort(lengths_B, stable=True)
     pieces = []
@@ -133,7 +134,7 @@ def load_backbone(directory: Path, pooling: Pooling = "cls", **options: Any) -> 
     missing = [name for name in missing if not _of_pooler(name)]
     if missing:
         raise InputError(f"{directory}: its weights lack {len(missing)} tensors of the encoder, such as {missing[0]}")
-    return model  # type: ignore[no-any-return]
+    return model  # type: ignore[no-any-return]  # transformers is untyped
 
 
 def _of_pooler(name: str) -> bool:

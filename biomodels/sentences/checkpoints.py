@@ -181,6 +181,7 @@ def _write_sentence_transformers(checkpoint: Checkpoint, out: Path) -> None:
     _write_huggingface(checkpoint, out)
     width, layers = (int(checkpoint.config[key]) for key in ("hidden_size", "num_hidden_layers"))
     pooling = checkpoint.spec.pooling
+    # get() widens the literal
     plain: Pooling = {"pooler": "cls", "mean_top2": "mean", "mean_first_last": "mean"}.get(pooling, pooling)  # type: ignore[assignment]
     write_spec(out, checkpoint.spec.model_copy(update={"pooling": plain}), width)
     _put(out / SPEC_FILE, checkpoint.spec.model_dump())

@@ -302,6 +302,7 @@ class SentenceIndex:
             folder = f"segment-{number:03d}"
             files = stretch.segment.files()
             for name, file in files.items():
+                # the four ignores below: mypy cannot infer a lambda with defaults
                 builder.publish(f"{folder}/{name}", lambda local, file=file: _link(file, local))  # type: ignore[misc]
             if isinstance(stretch.segment, ExactSegment) and not files:
                 E_ND = stretch.segment.E_ND

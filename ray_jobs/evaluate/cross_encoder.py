@@ -11,6 +11,7 @@ from biomodels.artifacts import Artifact, ArtifactBuilder
 from biomodels.errors import InputError, UsageError
 from biomodels.schemas import SCHEMA_VERSION
 from ray_jobs.config import CommaList, JobConfig
+from ray_jobs.inputs import input_digest
 
 if TYPE_CHECKING:
     from biomodels.evaluation.cross_encoder import Answers, Evaluation, Pairs
@@ -80,9 +81,11 @@ def main(config: Config) -> Artifact:
     threshold. With several models: McNemar, Cochran's Q and Holm. With --answers: an audit.
     """
     runs = _runs(config.scores)
-    inputs = {f"scores-{name}-{i}": _digest(uri, "scores") for name, uris in runs.items() for i, uri in enumerate(uris)}
-    inputs["labelled"] = _digest(config.labelled, "labelled")
-    inputs |= {role: _digest(uri, role) for role in ROLES if (uri := getattr(config, role))}
+    inputs = {
+        f"scores-{name}-{i}": input_digest(uri, "scores") for name, uris in runs.items() for i, uri in enumerate(uris)
+    }
+    inputs["labelled"] = input_digest(config.labelled, "labelled")
+    inputs |= {role: input_digest(uri, role) for role in ROLES if (uri := getattr(config, role))}
     builder = ArtifactBuilder.begin(
         storage.absolute(config.out),
         "cross_encoder_evaluation",
@@ -111,15 +114,6 @@ def _runs(given: tuple[str, ...]) -> dict[str, list[str]]:
     if len(set(uris)) < len(uris):
         raise UsageError(f"--scores: {max(uris, key=uris.count)} is given twice")
     return runs
-
-
-def _digest(uri: str, role: str) -> str:
-    if not storage.is_file(uri):
-        return Artifact.open(uri).digest
-    try:
-        return storage.sha256(uri)
-    except OSError as error:
-        raise InputError.at(uri, None, f"cannot be read ({error})", f"check --{role}") from error
 
 
 def _evaluate(config: Config, runs: dict[str, list[str]]) -> Evaluation:

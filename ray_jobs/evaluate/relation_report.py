@@ -98,7 +98,7 @@ def show(report: dict[str, Any]) -> None:
     console.width = max(console.width, WIDTH)
     table = Table(title="related pairs (percent)")
     for heading, justify in _HEADINGS:
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]  # rich wants the literal
     for row in _rows(report):
         table.add_row(*row)
     console.print(table)

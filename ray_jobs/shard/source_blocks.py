@@ -88,6 +88,7 @@ class BlockSummary:
         """Rebuild a summary from its JSON."""
         examples = content.pop("examples")
         assert isinstance(examples, list)
+        # the fields come from JSON
         return cls(**content, examples=[Reject(**example) for example in examples])  # type: ignore[arg-type]
 
 

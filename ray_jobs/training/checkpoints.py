@@ -155,7 +155,7 @@ class States:
     def tensor(self, kind: str, name: str) -> Tensor:
         """Read one tensor."""
         key = f"{kind}/{name}"
-        return self.handles[key].get_tensor(key)  # type: ignore[no-any-return]
+        return self.handles[key].get_tensor(key)  # type: ignore[no-any-return]  # safetensors is untyped
 
     def weights(self) -> dict[str, Tensor]:
         """Read all weights."""

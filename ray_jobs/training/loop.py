@@ -155,6 +155,7 @@ def prepare_device(device: Device) -> None:
     import_deepspeed()
     torch.use_deterministic_algorithms(True, warn_only=True)
     # Deterministic mode would also fill every new tensor, DeepSpeed's unused reduction buffers among them: gigabytes.
+    # torch sets it as an attribute
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
     if device == "cuda":

@@ -59,7 +59,7 @@ def accumulate_gradients(engine: Any, batch: Batch, terms: Terms, key: StepKey, 
 
     def forward(chunk: int) -> Outputs:
         key.reseed(rank, chunk)
-        return engine(_chunk(batch.inputs, chunk, chunk_texts))  # type: ignore[no-any-return]
+        return engine(_chunk(batch.inputs, chunk, chunk_texts))  # type: ignore[no-any-return]  # the engine is untyped
 
     with torch.set_grad_enabled(chunks == 1):
         pieces = [forward(chunk) for chunk in range(chunks)]
@@ -131,7 +131,7 @@ def _surrogate(outputs: Outputs, gradients: Outputs, start: int) -> Tensor:
             factor = torch.zeros_like(output)
             factor[: len(gradient)] = gradient
             total = total + (output * factor).sum()
-    return total  # type: ignore[no-any-return]
+    return total  # type: ignore[no-any-return]  # the engine is untyped
 
 
 def _leaves(pieces: list[Outputs], sizes: Mapping[str, int]) -> Outputs:

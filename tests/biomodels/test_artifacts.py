@@ -1,7 +1,9 @@
 """Artifacts: the manifest is the commit, work is kept, and nothing is mixed."""
 
 import multiprocessing
+import os
 import pickle
+import signal
 from pathlib import Path
 
 import pyarrow as pa
@@ -155,6 +157,31 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path):
         builder.publish("part-0", write)
     assert builder.entries() == []
     assert storage.list_files(builder.work("tmp")) == []
+
+
+def die_while_publishing(uri: Path, file: str) -> None:
+    replace = os.replace
+
+    def killed_at_the_file(source: str, target: str) -> None:
+        if str(target).endswith(file):
+            os.kill(os.getpid(), signal.SIGKILL)
+        replace(source, target)
+
+    os.replace = killed_at_the_file
+    make(uri)
+
+
+def test_a_kill_between_writing_and_naming_a_file_leaves_no_trace(tmp_path: Path):
+    undisturbed = make(tmp_path / "undisturbed")
+    for file in ("done/part-0.parquet.json", "run.json", "manifest.json"):
+        process = multiprocessing.Process(target=die_while_publishing, args=(tmp_path / "killed", file))
+        process.start()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        assert list((tmp_path / "killed").rglob(".*.tmp"))
+    killed = make(tmp_path / "killed")
+    assert content(tmp_path / "killed") == content(tmp_path / "undisturbed")
+    assert killed.digest == undisturbed.digest
 
 
 @pytest.mark.parametrize("damage", ["", "{}", '{"kind": 3', "[1]"])

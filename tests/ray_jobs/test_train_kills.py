@@ -125,11 +125,15 @@ def test_killed_training_ends_with_the_same_bytes(start, tiny_bert, tmp_path):
     assert second <= kept < STEPS
     shutil.copytree(out, tmp_path / "other_size")
 
-    # The driver again, after it resumed: inside the final commit.
+    # The driver again, at a seeded moment after it resumed; then inside the final commit.
+    run = start(out, pairs, tiny_bert)
+    run.wait_until(lambda: any(s > kept and done for s, done in run.steps().items()), 0.01)
+    assert f"resuming at step {kept} of {STEPS}: {kept} steps kept" in run.text()
+    time.sleep(choice.uniform(0, 0.1))
+    run.kill()
     run = start(out, pairs, tiny_bert)
     run.wait_until(lambda: (out / "config.json").exists() or (out / "manifest.json").exists())
     run.kill()
-    assert f"resuming at step {kept} of {STEPS}: {kept} steps kept" in run.text()
     assert not (out / "manifest.json").exists()
     run = start(out, pairs, tiny_bert)
     assert run.finish() == undisturbed
