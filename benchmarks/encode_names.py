@@ -30,7 +30,7 @@ from biomodels.terminology.normalise import Normaliser, keyed_hash
 
 REPEATS = 3
 SAPBERT_LENGTH = 25
-SAPBERT_BATCH = 128
+SAPBERT_BATCH = 2048
 
 
 def read_names(path: Path, count: int) -> list[str]:

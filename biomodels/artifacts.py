@@ -163,7 +163,7 @@ class Artifact:
         """
         self._check_size(entry)
         files, path = storage.filesystem(self.file_uri(entry))
-        return pq.read_table(path, filesystem=files, columns=columns)
+        return pq.read_table(path, filesystem=files, columns=columns, use_threads=False)  # a task has one core
 
     def verify(self) -> None:
         """Read every file and compare its SHA-256 with the manifest's.
@@ -442,7 +442,13 @@ def write_parquet(table: pa.Table, path: str) -> None:
     """Write a local Parquet file the way all our datasets are written, so that equal tables are equal bytes."""
     repetitive = [name for name in table.column_names if name not in NEARLY_UNIQUE]  # nested columns have other names
     pq.write_table(
-        table, path, compression="zstd", row_group_size=1 << 16, version="2.6", use_dictionary=repetitive or False
+        table,
+        path,
+        compression="zstd",
+        row_group_size=1 << 16,
+        version="2.6",
+        use_dictionary=repetitive or False,
+        write_statistics="embedding" not in table.column_names,  # least and largest of millions of numbers: no use
     )
 
 

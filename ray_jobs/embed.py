@@ -31,7 +31,7 @@ EXAMPLE = "python -m ray_jobs embed --model models/m1 --names data/hpo/names --o
 CORES_PER_ACTOR = 8
 PARTS_AT_ONCE = 2
 """Parts that an actor has at hand: while the model has one, another is read, tokenised or written."""
-PARTS_TOGETHER = 8
+PARTS_TOGETHER = 4
 """Parts whose new strings are encoded together when most vectors are reused: a few strings make poor batches."""
 
 
@@ -78,7 +78,11 @@ class Config(JobConfig):
     token_budget: int | None = Field(
         default=None, ge=1, description="tokens in a batch, at most; by default 2048 on a CPU and 32768 on a GPU"
     )
-    part_rows: int = Field(default=16_384, ge=1, description="rows of a part, about: what is lost at most by a kill")
+    part_rows: int = Field(
+        default=65_536,
+        ge=1,
+        description="rows of a part, at most about: a killed encoder loses two; small ones are slower",
+    )
     actors: int | None = Field(
         default=None, ge=1, description="encoders at work; by default one per GPU, else one per 8 cores of each node"
     )
@@ -122,13 +126,14 @@ def main(config: Config) -> Manifest:
         say(f"{config.out}: finished before, nothing to do")
         return builder.finished
     bits = shuffle.part_bits(source.rows, config.part_rows, parts.MOST_BITS)
-    started = time.monotonic()
+    started = time.time()
     with session(config.num_cpus):
         strings = _split(builder, source, bits, config.max_reject_rate)
         if not any(entry.rows for entry in strings):
             raise InputError(f"{config.names}: has no names; nothing can be encoded")
-        split = time.monotonic()
-        counts = _encode(builder, strings, config, reuse)
+        split = time.time()
+        counts, ready = _encode(builder, strings, config, reuse)
+        encoded = time.time()
     facts = model | {
         "spec": spec.model_dump(),
         "dimension": _dimension(builder),
@@ -136,7 +141,8 @@ def main(config: Config) -> Manifest:
         "names": sum(entry.rows or 0 for entry in builder.entries() if entry.path.startswith("names/")),
         "strings": sum(entry.rows or 0 for entry in strings),
     }
-    seconds = {"split": round(split - started, 2), "encode": round(time.monotonic() - split, 2)}
+    marks = {"split": (started, split), "load": (split, ready), "encode": (ready, encoded)}
+    seconds = {name: round(end - start, 2) for name, (start, end) in marks.items()}
     run = {"seconds": seconds, "model": _where(config.model), "strings": counts}
     manifest = builder.commit(facts, run=run)
     shown = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
@@ -194,8 +200,12 @@ def _spill(builder: ArtifactBuilder, source: NameSource, bits: int, max_reject_r
 
 def _encode(
     builder: ArtifactBuilder, strings: Sequence[FileEntry], config: Config, reuse: Artifact | None
-) -> dict[str, int]:
-    """Encode the parts that are not done; return how many strings were encoded, reused, and kept."""
+) -> tuple[dict[str, int], float]:
+    """Encode the parts that are not done.
+
+    Returns:
+        How many strings were encoded, reused, and kept; and when the first actor was ready to encode.
+    """
     import ray.data
 
     from biomodels.inference import parts
@@ -204,6 +214,7 @@ def _encode(
     kept = kept_files(builder, paths)
     done = sum(entry.rows or 0 for entry in kept if entry)
     counts = {"encoded": 0, "reused": 0, "kept": done}
+    ready = time.time()
     if done:
         say(f"kept {sum(map(bool, kept))} of {len(kept)} parts: {done:,} names not encoded again")
     todo = [{"part": part} for part, entry in enumerate(kept) if not entry]
@@ -227,11 +238,12 @@ def _encode(
             num_gpus=pool.gpus,
         )
         with bar("encode", sum(entry.rows or 0 for entry in strings), "names", done=done) as progress:
-            for result in results(dataset):
+            for number, result in enumerate(results(dataset)):
+                ready = result["ready"] if number == 0 else min(ready, result["ready"])
                 progress.update(result["rows"])
                 counts["reused"] += result["reused"]
                 counts["encoded"] += result["rows"] - result["reused"]
-    return counts
+    return counts, ready
 
 
 def _dimension(builder: ArtifactBuilder) -> int:
@@ -258,6 +270,7 @@ class PartEncoder:
         self._pool = pool
         self._reuse = reuse
         self._encoder: TextEncoder | None = None
+        self._ready = time.time()
         self._loading = Lock()
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -268,7 +281,8 @@ class PartEncoder:
         from biomodels.inference.parts import encode_parts
 
         done = encode_parts(self._builder, numbers, self._load, self._config.storage, self._reuse)
-        return {"rows": sum(part.entry.rows or 0 for part in done), "reused": sum(part.reused for part in done)}
+        counts = {"rows": sum(part.entry.rows or 0 for part in done), "reused": sum(part.reused for part in done)}
+        return counts | {"ready": self._ready}
 
     def _load(self) -> TextEncoder:
         """Load the model at the first part: an error in an actor's constructor could not be a result."""
@@ -292,6 +306,7 @@ class PartEncoder:
             if encoder.digest != self._builder.inputs["model"]:
                 raise InputError(f"{config.model}: is another model on this node than where the job was started")
             self._encoder = encoder
+            self._ready = time.time()
         return encoder
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from biomodels import schemas, storage
 from biomodels.artifacts import Artifact, ArtifactBuilder, FileEntry, Manifest, canonical_json
@@ -252,8 +251,7 @@ def names_of(plan: Plan, shard: int) -> Iterator[tuple[int, int, pa.Table]]:
     first, last = plan.bounds(shard)
     shift = 64 - plan.parts.bit_length()
     for part in plan.parts_of(shard):
-        files, path = storage.filesystem(plan.embeddings.file_uri(names_part(part)))
-        table = pq.read_table(path, filesystem=files).select(schemas.NAMES.names)
+        table = plan.embeddings.read_table(plan.embeddings.entry(names_part(part)), schemas.NAMES.names)
         low, high = max(first, part << shift), min(last, ((part + 1) << shift) - 1)
         ids = table["name_id"].to_numpy()
         start, stop = np.searchsorted(ids, low), np.searchsorted(ids, high, side="right")

@@ -149,12 +149,16 @@ class LayeredNames:
     def rows(self, identity: int, where: NameFilter | None = None) -> list[dict[str, Any]]:
         """Return every row with this id that may answer."""
         found = None if self._delta is None else self._delta.rows(identity)
-        if found is None and not np.isin(identity, self.removed):
+        if found is None and not self._is_removed(identity):
             found = self._base.rows(identity)
         if found is None:
             return []
         rows: list[dict[str, Any]] = (found if where is None else found.filter(pa.array(where.mask(found)))).to_pylist()
         return rows
+
+    def _is_removed(self, identity: int) -> bool:
+        place = int(np.searchsorted(self.removed, identity))
+        return place < len(self.removed) and int(self.removed[place]) == identity
 
     def ids(self, where: NameFilter | None = None) -> Ids:
         """Return the distinct ids in order, of all rows or of those that may answer."""

@@ -19,6 +19,7 @@ from biomodels.index.shards import Ids, Scores, merge_topk
 CUTS = (1, 10, 100)
 WIDTH = 128  # exact neighbours kept, so that ties at the 100th place are seen
 TIE = 1e-6
+BLOCK = 8192  # vectors compared with all queries at a time
 
 
 def exact(queries: tuple[Ids, Scores], corpus: Iterable[tuple[Ids, Scores]], width: int = WIDTH) -> tuple[Scores, Ids]:
@@ -33,8 +34,13 @@ def exact(queries: tuple[Ids, Scores], corpus: Iterable[tuple[Ids, Scores]], wid
         S_NK and I_NK as `merge_topk` does.
     """
     ids, Q_ND = queries
+    blocks = (
+        (piece_ids[start : start + BLOCK], E_MD[start : start + BLOCK])
+        for piece_ids, E_MD in corpus
+        for start in range(0, len(piece_ids), BLOCK)
+    )
     best: tuple[NDArray[Any], Ids] = np.empty((len(ids), 0)), np.empty((len(ids), 0), np.int64)
-    for piece_ids, E_MD in corpus:
+    for piece_ids, E_MD in blocks:
         S_NM = Q_ND @ E_MD.T
         S_NM[ids[:, np.newaxis] == piece_ids[np.newaxis, :]] = -np.inf
         kept = min(width, S_NM.shape[1])

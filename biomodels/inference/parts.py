@@ -177,7 +177,7 @@ def encode_parts(
 
 def _read_strings(builder: ArtifactBuilder, part: int) -> pa.Table:
     files, path = storage.filesystem(storage.join(builder.uri, strings_part(part)))
-    return pq.read_table(path, filesystem=files)
+    return pq.read_table(path, filesystem=files, use_threads=False)
 
 
 def check_reusable(old: Artifact, wanted: dict[str, Any]) -> None:

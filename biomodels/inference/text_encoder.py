@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -26,8 +27,9 @@ from biomodels.models.spec import Pooling, Precision, model_digest, read_spec, r
 
 CPU_TOKENS = 2048
 GPU_TOKENS = 32768
-WINDOW = 16_384
-"""Texts that are sorted by length together; while the model has one window, the next is tokenised."""
+WINDOW, WINDOW_CHARACTERS = 1 << 15, 1 << 22
+"""Texts, and characters, that are sorted by length together, about: few texts make small batches, and long ones many
+token ids. While the model has one window, the next is tokenised."""
 
 _DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32}
 _Ints = NDArray[np.int64]
@@ -145,11 +147,16 @@ class TextEncoder:
         return E_ND[[numbers[text] for text in texts]]
 
     def _tokenised(self, texts: list[str]) -> Iterator[tuple[int, list[list[int]]]]:
-        """Yield windows of texts as token ids, each with the number of its first text, one window ahead."""
+        """Yield windows of texts as token ids, each with the number of its first text, one window ahead.
+
+        Windows are of one size: a small one at the end would have few texts of each length, and so small batches.
+        """
+        windows = max(1, round(len(texts) / WINDOW), round(sum(map(len, texts)) / WINDOW_CHARACTERS))
+        bounds = np.unique(np.linspace(0, len(texts), windows + 1, dtype=int)).tolist()
         with ThreadPoolExecutor(1, thread_name_prefix="tokenise") as ahead:
             waiting: deque[tuple[int, Future[list[list[int]]]]] = deque()
-            for first in range(0, len(texts), WINDOW):
-                waiting.append((first, ahead.submit(self._tokenize, texts[first : first + WINDOW])))
+            for first, end in pairwise(bounds):
+                waiting.append((first, ahead.submit(self._tokenize, texts[first:end])))
                 if len(waiting) > 1:
                     number, token_ids = waiting.popleft()
                     yield number, token_ids.result()
