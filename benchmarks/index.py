@@ -161,7 +161,8 @@ def peer(python: str, way: str, folder: Path, nprobe: int, memory: str) -> dict[
     cores = str(len(os.sched_getaffinity(0)))
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "OMP_NUM_THREADS")}
     command = [python, str(PEERS), way, str(folder), cores, str(nprobe), memory]
-    run = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+    with (folder / f"{way}.log").open("w") as log:
+        run = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=log, env=environment)
     answer: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
     return answer | {"found": np.load(folder / "found.npy")}
 
@@ -172,7 +173,9 @@ def peer_environment(work: Path) -> str:
     python = home / "bin" / "python"
     if not (home / "ready").exists():
         venv.create(home, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "autofaiss>=2.17", "pyarrow<20"], check=True)
+        # With FAISS 1.8 and above autofaiss fails at every index that starts with OPQ.
+        packages = ("autofaiss>=2.17", "faiss-cpu<1.8", "numpy<2", "pyarrow<20")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
         (home / "ready").touch()
     return str(python)
 
