@@ -331,6 +331,9 @@ class ArtifactBuilder:
             rows = write(str(local))
             entry = FileEntry(path=path, rows=rows, bytes=local.stat().st_size, sha256=storage.sha256(str(local)))
             storage.publish_file(local, target)
+        except OSError as error:
+            error.filename = error.filename or target  # a full disk does not say which one it is
+            raise
         finally:
             local.unlink(missing_ok=True)
         storage.publish_bytes(canonical_json(entry.model_dump()), self._ledger(path))

@@ -190,11 +190,14 @@ def _spill(builder: ArtifactBuilder, source: NameSource, bits: int, max_reject_r
             builder.publish_table("rejects/rejects.parquet", rejects_table(rejects))
         return {"spills": uris, "rejects": len(rejects), "examples": [asdict(row) for row in rejects[:EXAMPLES]]}
 
-    spills = []
+    spills, rejected = [], 0
     for result in fan_out(spill, [{"file": file} for file in range(source.files)]):
         examples = [Reject(**row) for row in result["examples"]]
         check_reject_rate(result["rejects"], source.rows, max_reject_rate, examples)
         spills += result["spills"]
+        rejected += result["rejects"]
+    if rejected:
+        say(f"malformed lines left out: {rejected:,}; see {storage.join(builder.uri, 'rejects')}")
     return sorted(spills)
 
 

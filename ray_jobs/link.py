@@ -6,7 +6,7 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -131,20 +131,21 @@ def _write_table(mention: str, candidates: list[Candidate]) -> None:
     from rich.text import Text
 
     table = Table(title=Text(mention), title_justify="left")
-    columns: dict[str, dict[str, Any]] = {
-        "": {"justify": "right"},
-        "concept": {"no_wrap": True},
-        "preferred name": {},
-        "matched name": {},
-        "score": {"justify": "right"},
-        "source": {},
-        "language": {},
-        "types": {},
+    columns: dict[str, list[str]] = {
+        "concept": [item.concept_id for item in candidates],
+        "preferred name": [item.preferred_name for item in candidates],
+        "matched name": [item.matched_name for item in candidates],
+        "score": [f"{item.score:.5f}" for item in candidates],
+        "source": [item.source for item in candidates],
+        "language": [item.language for item in candidates],
+        "types": [" ".join(item.semantic_types) for item in candidates],
     }
-    for heading, options in columns.items():
-        table.add_column(heading, **options)
-    for item in candidates:
-        cells = [item.concept_id, item.preferred_name, item.matched_name, f"{item.score:.5f}", item.source]
-        cells += [item.language, " ".join(item.semantic_types)]
+    if columns["concept"] == columns["preferred name"]:  # strings of a text file are concepts of their own
+        del columns["preferred name"]
+    columns = {heading: cells for heading, cells in columns.items() if any(cells) or heading == "concept"}
+    table.add_column("", justify="right", no_wrap=True)
+    for heading in columns:
+        table.add_column(heading, no_wrap=heading == "score", overflow="fold")
+    for item, *cells in zip(candidates, *columns.values(), strict=True):
         table.add_row(str(item.rank), *map(Text, cells))
     Console().print(table)

@@ -42,7 +42,7 @@ def rewrite_index(index: str, shards: int | None, num_cpus: int | None) -> Manif
     seconds: dict[str, float] = {}
     with session(num_cpus):
         numbers, buckets = range(made.shards), range(1 << made.facts.concept_bits)
-        publish_each(builder, "training", "files", [template_file(folder)], lambda _: rewrite.write_template(made))
+        publish_each(builder, "lists", "files", [template_file(folder)], lambda _: rewrite.write_template(made))
         with timed("vectors", seconds):
             paths = [shard_file(folder, i) for i in numbers]
             publish_each(builder, "vectors", "strings", paths, lambda i: rewrite.write_vectors(made, i))

@@ -42,5 +42,5 @@ def main(config: Config) -> int:
     for name in sorted(doomed, key=lambda name: not name.startswith(VERSIONS)):  # manifests first, then what they list
         storage.remove_file(storage.join(config.index, name))
     gone = len(older) + 1 - len(kept)
-    say(f"{config.index}: {gone} older versions and {len(doomed)} files deleted; {len(kept)} versions kept")
+    say(f"{config.index}: older versions deleted: {gone}, files: {len(doomed)}; versions kept: {len(kept)}")
     return len(doomed)
