@@ -82,7 +82,7 @@ def read_named_ids(uri: str, normalise: Callable[[str], str], *, max_reject_rate
         first = result.rejects[0]
         raise RejectRateError(
             f"{first.file}:{first.line}: {first.reason}; {len(result.rejects)} of {seen} lines are malformed: "
-            "mend them, or allow them with a larger max_reject_rate"
+            "mend them, or allow them with a larger --max-reject-rate"
         )
     if not result.texts:
         raise InputError(f"{uri}: has no line of the form id{SEPARATOR}text")

@@ -27,7 +27,7 @@ class Config(JobConfig):
         description="model directories or Hugging Face Hub names; NAME=MODEL names one in the tables", min_length=1
     )
     data: str = Field(
-        description="folder of the sets: UMNSRS and MayoSRS as published, or term<TAB>term<TAB>rating files"
+        description="folder of the sets: UMNSRS and MayoSRS as published, or tab-separated files of term, term, rating"
     )
     out: str = Field(description="where the JSON report goes; malformed lines go to OUT.rejects.jsonl beside it")
     lowercase: bool = Field(default=True, description="lower the case of the terms")

@@ -73,7 +73,7 @@ class Lines:
             first = rejects[0]
             raise RejectRateError(
                 f"{first.file}:{first.line}: {first.reason}; {len(rejects)} of {seen} lines are malformed: mend them, "
-                "or allow them with a larger max_reject_rate"
+                "or allow them with a larger --max-reject-rate"
             )
         self.rejects += rejects
         return found
