@@ -131,7 +131,7 @@ def _surrogate(outputs: Outputs, gradients: Outputs, start: int) -> Tensor:
             factor = torch.zeros_like(output)
             factor[: len(gradient)] = gradient
             total = total + (output * factor).sum()
-    return total  # type: ignore[no-any-return]  # the engine is untyped
+    return total  # type: ignore[no-any-return]  # a sum of tensors that starts from a number
 
 
 def _leaves(pieces: list[Outputs], sizes: Mapping[str, int]) -> Outputs:
